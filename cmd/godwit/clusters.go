@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+)
+
+func newClusters() *cobra.Command {
+	return &cobra.Command{
+		Use:   "clusters",
+		Short: "List the members: mode, version, ready, taints, age",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			output, _ := cmd.Flags().GetString("output")
+			if err := oneOf("-o", output, "text", "wide", "json", "yaml"); err != nil {
+				return err
+			}
+			c, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			members, err := c.registrations(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := make([]*clusterv1alpha1.Cluster, 0, len(members))
+			for _, name := range slices.Sorted(maps.Keys(members)) {
+				list = append(list, members[name])
+			}
+			switch output {
+			case "json":
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"items": list})
+			case "yaml":
+				text, err := yaml.Marshal(map[string]any{"items": list})
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(text)
+				return err
+			}
+			printClusters(cmd, list, output == "wide")
+			return nil
+		},
+	}
+}
+
+func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide bool) {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
+	defer w.Flush()
+	heads := "NAME\tMODE\tVERSION\tREADY\tTAINTS\tAGE"
+	if wide {
+		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT"
+	}
+	fmt.Fprintln(w, heads)
+	for _, c := range list {
+		ready, since := "Unknown", ""
+		for _, cond := range c.Status.Conditions {
+			if cond.Type == clusterv1alpha1.ConditionReady {
+				ready, since = string(cond.Status), age(cond.LastTransitionTime.Time)
+			}
+		}
+		taints := make([]string, len(c.Spec.Taints))
+		for i, t := range c.Spec.Taints {
+			taints[i] = t.ToString()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.Spec.SyncMode, orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since))
+		if wide {
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+// failing is a way to a member that there are no credentials for.
+type failing struct{ err error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

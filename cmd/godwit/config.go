@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/godwit-gitops/godwit/gitstate/remote"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+)
+
+// Config is everything that can be set: by godwit.yaml, by GODWIT_* variables, by flags; later wins.
+// It is decoded once and not changed afterwards.
+type Config struct {
+	Source struct {
+		URL              string        `mapstructure:"url"`
+		Branch           string        `mapstructure:"branch"`
+		Path             string        `mapstructure:"path"`
+		DefaultNamespace string        `mapstructure:"defaultNamespace"`
+		PollInterval     time.Duration `mapstructure:"pollInterval"`
+		Auth             authConfig    `mapstructure:"auth"`
+	} `mapstructure:"source"`
+	State struct {
+		URL            string        `mapstructure:"url"`
+		Branch         string        `mapstructure:"branch"`
+		StatusInterval time.Duration `mapstructure:"statusInterval"`
+		RequirePush    bool          `mapstructure:"requirePush"`
+		Author         struct {
+			Name  string `mapstructure:"name"`
+			Email string `mapstructure:"email"`
+		} `mapstructure:"author"`
+		SecretKeyFile string     `mapstructure:"secretKeyFile"`
+		Auth          authConfig `mapstructure:"auth"`
+	} `mapstructure:"state"`
+	Clusters struct {
+		Kubeconfig       []string      `mapstructure:"kubeconfig"`
+		ProbeInterval    time.Duration `mapstructure:"probeInterval"`
+		ProbeTimeout     time.Duration `mapstructure:"probeTimeout"`
+		SuccessThreshold time.Duration `mapstructure:"successThreshold"`
+		FailureThreshold time.Duration `mapstructure:"failureThreshold"`
+	} `mapstructure:"clusters"`
+	Safety struct {
+		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
+	} `mapstructure:"safety"`
+	Fleet      string `mapstructure:"fleet"`
+	Namespaces string `mapstructure:"namespaces"`
+	Compat     string `mapstructure:"compat"`
+	DataDir    string `mapstructure:"dataDir"`
+	LogFormat  string `mapstructure:"logFormat"`
+
+	// sourceDir is a folder given by --source, read as it is on disk.
+	sourceDir string
+}
+
+type authConfig struct {
+	Username         string `mapstructure:"username"`
+	Password         string `mapstructure:"password"`
+	PasswordFile     string `mapstructure:"passwordFile"`
+	BearerToken      string `mapstructure:"bearerToken"`
+	BearerTokenFile  string `mapstructure:"bearerTokenFile"`
+	CAFile           string `mapstructure:"caFile"`
+	SSHKeyFile       string `mapstructure:"sshKeyFile"`
+	SSHKeyPassphrase string `mapstructure:"sshKeyPassphrase"`
+	KnownHostsFile   string `mapstructure:"knownHostsFile"`
+	UseAgent         bool   `mapstructure:"useAgent"`
+	InsecureHTTP     bool   `mapstructure:"insecureHTTP"`
+}
+
+// remote opens a repository with the credentials.
+func (a authConfig) remote(url string) (*remote.Remote, error) {
+	auth := remote.Auth{
+		Username: a.Username, Password: a.Password, BearerToken: a.BearerToken, CAFile: a.CAFile,
+		SSHKeyFile: a.SSHKeyFile, SSHKeyPassphrase: a.SSHKeyPassphrase, KnownHostsFile: a.KnownHostsFile, UseAgent: a.UseAgent,
+	}
+	for _, secret := range []struct {
+		file string
+		into *string
+	}{{a.PasswordFile, &auth.Password}, {a.BearerTokenFile, &auth.BearerToken}} {
+		if secret.file == "" {
+			continue
+		}
+		text, err := os.ReadFile(secret.file)
+		if err != nil {
+			return nil, fmt.Errorf("read credentials: %w", err)
+		}
+		*secret.into = strings.TrimSpace(string(text))
+	}
+	return remote.New(remote.Options{URL: url, Auth: auth, InsecureHTTP: a.InsecureHTTP})
+}
+
+// settings are all keys with their defaults. A key that is not here does not exist.
+var settings = map[string]any{
+	"source.url": "", "source.branch": "", "source.path": ".", "source.defaultNamespace": "default", "source.pollInterval": "15s",
+	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
+	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
+	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
+	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
+	"safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
+}
+
+var authSettings = []string{"username", "password", "passwordFile", "bearerToken", "bearerTokenFile", "caFile",
+	"sshKeyFile", "sshKeyPassphrase", "knownHostsFile"}
+
+// flagKeys are the settings that flags set.
+var flagKeys = map[string]string{
+	"branch": "source.branch", "path": "source.path", "kubeconfig": "clusters.kubeconfig",
+}
+
+// commonFlags are taken by every command.
+func commonFlags(f *pflag.FlagSet) {
+	f.String("config", "", "configuration file (default: godwit.yaml in this folder, if there is one)")
+	f.String("source", "", "the source: a folder, read as it is on disk, or the URL of a repository")
+	f.String("branch", "", "branch of the source (default: the remote's)")
+	f.String("path", ".", "folder of the source")
+	f.StringSlice("kubeconfig", nil, "kubeconfig files with the members' credentials (default: $KUBECONFIG)")
+	f.StringP("output", "o", "text", "how to print the result")
+	f.Bool("no-color", false, "no colours, even on a terminal")
+	f.CountP("verbose", "v", "log more; twice for everything")
+}
+
+// loadConfig reads the configuration of a command.
+func loadConfig(cmd *cobra.Command) (*Config, error) {
+	v := viper.New()
+	v.SetEnvPrefix("GODWIT")
+	v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
+	v.AutomaticEnv()
+	for key, value := range settings {
+		v.SetDefault(key, value)
+	}
+	for _, of := range []string{"source.auth.", "state.auth."} {
+		for _, key := range authSettings {
+			v.SetDefault(of+key, "")
+		}
+		v.SetDefault(of+"useAgent", false)
+		v.SetDefault(of+"insecureHTTP", false)
+	}
+	for flag, key := range flagKeys {
+		if f := cmd.Flag(flag); f != nil {
+			if err := v.BindPFlag(key, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	file, explicit := "godwit.yaml", false
+	if f := cmd.Flag("config"); f != nil && f.Value.String() != "" {
+		file, explicit = f.Value.String(), true
+	}
+	v.SetConfigFile(file)
+	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	c := &Config{}
+	strict := func(d *mapstructure.DecoderConfig) { d.ErrorUnused = true }
+	if err := v.Unmarshal(c, strict); err != nil {
+		return nil, fmt.Errorf("configuration (%s, GODWIT_* variables, flags): %w", file, err)
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, c.locate(cmd)
+}
+
+// check refuses values that no command could use.
+func (c *Config) check() error {
+	switch {
+	case c.Compat != "" && c.Compat != "karmada":
+		return fmt.Errorf("compat: %q is not known; it is empty or karmada", c.Compat)
+	case c.Namespaces != "needed" && c.Namespaces != "all" && c.Namespaces != "none":
+		return fmt.Errorf("namespaces: %q is not known; it is needed, all or none", c.Namespaces)
+	case c.Safety.MaxDeletePercent < 0:
+		return fmt.Errorf("safety.maxDeletePercent: %d is below 0; 100 or more turns the brake off", c.Safety.MaxDeletePercent)
+	case c.LogFormat != "text" && c.LogFormat != "json":
+		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
+	}
+	return nil
+}
+
+// locate decides what --source means and where local data is kept.
+func (c *Config) locate(cmd *cobra.Command) error {
+	if f := cmd.Flag("source"); f != nil && f.Value.String() != "" {
+		given := f.Value.String()
+		info, err := os.Stat(given)
+		switch {
+		case err == nil && info.IsDir() && !isBare(given):
+			c.sourceDir = given
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("--source %s: is a file; name the folder or repository", given)
+		default:
+			c.Source.URL = given
+		}
+	}
+	if c.DataDir == "" {
+		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), filepath.Join(os.Getenv("HOME"), ".local", "state"))
+		c.DataDir = filepath.Join(base, "godwit", nameOf(cmp.Or(c.State.URL, c.Source.URL, c.sourceDir)))
+	}
+	return nil
+}
+
+// isBare tells whether the folder is a bare repository.
+func isBare(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// options are the settings that decisions depend on.
+func (c *Config) options() decide.Options {
+	o := decide.Options{
+		DefaultNamespace: c.Source.DefaultNamespace, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
+		Namespaces: decide.NamespaceMode(c.Namespaces), MaxDeletePercent: c.Safety.MaxDeletePercent,
+		StatusInterval: c.State.StatusInterval, SourceBranch: c.Source.Branch, SourcePath: c.Source.Path, Version: version,
+	}
+	if o.MaxDeletePercent == 0 {
+		o.MaxDeletePercent = -1 // 0 % is a setting, not the absence of one
+	}
+	return o
+}

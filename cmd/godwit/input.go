@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/gitstate/remote"
+	"github.com/godwit-gitops/godwit/gitstate/source"
+	"github.com/godwit-gitops/godwit/gitstate/store"
+)
+
+// snapshots reads a source at its newest or an earlier revision.
+type snapshots interface {
+	Fetch(ctx context.Context) (gitstate.Snapshot, error)
+	At(ctx context.Context, rev string) (gitstate.Snapshot, error)
+}
+
+// folder is a source without a history.
+type folder struct{ *source.Folder }
+
+var errNoHistory = errors.New("a folder has no earlier revisions; give the repository's URL instead")
+
+func (folder) At(context.Context, string) (gitstate.Snapshot, error) {
+	return gitstate.Snapshot{}, errNoHistory
+}
+
+// openSource opens what the configuration names. fresh reads Git through a clone of its own that is
+// thrown away, so that a running reconciler keeps its one.
+func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
+	if c.sourceDir != "" {
+		return folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, func() {}, nil
+	}
+	if c.Source.URL == "" {
+		return nil, nil, errors.New("no source: give --source DIR|URL, or set source.url in godwit.yaml")
+	}
+	r, err := c.Source.Auth.remote(c.Source.URL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("source.url: %w", err)
+	}
+	dir, clean := filepath.Join(c.DataDir, "source"), func() {}
+	if fresh {
+		if dir, err = os.MkdirTemp("", "godwit-source-"); err != nil {
+			return nil, nil, err
+		}
+		clean = func() { os.RemoveAll(dir) }
+	}
+	git, err := source.Open(source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path, Dir: dir})
+	if err != nil {
+		clean()
+		return nil, nil, err
+	}
+	return git, func() { git.Close(); clean() }, nil
+}
+
+// stateURL is where the state branch is: the source's repository, unless something else is said.
+func (c *Config) stateURL() string {
+	url := cmp.Or(c.State.URL, c.Source.URL)
+	if url == "" && c.sourceDir != "" {
+		url = repositoryOf(c.sourceDir)
+	}
+	return url
+}
+
+// repositoryOf is the work tree or repository that the folder is in, empty if it is in none.
+func repositoryOf(dir string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+func (c *Config) stateRemote() (*remote.Remote, error) {
+	url := c.stateURL()
+	if url == "" {
+		return nil, nil
+	}
+	auth := c.State.Auth
+	if auth == (authConfig{}) {
+		auth = c.Source.Auth
+	}
+	r, err := auth.remote(url)
+	if err != nil {
+		return nil, fmt.Errorf("state.url: %w", err)
+	}
+	return r, nil
+}
+
+// readState reads the previous state for a command that only looks: a folder, none, or a ref of the
+// state's repository. Without a word it is the state branch, if there is one.
+func (c *Config) readState(ctx context.Context, what string) (*record.State, error) {
+	if what == "none" {
+		return record.New(), nil
+	}
+	if info, err := os.Stat(what); what != "" && err == nil && info.IsDir() {
+		return decodeState(os.DirFS(what), what)
+	}
+	r, err := c.stateRemote()
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil && what == "":
+		return record.New(), nil
+	case r == nil:
+		return nil, fmt.Errorf("--state %s: is no folder, and there is no repository to look it up in; set state.url", what)
+	}
+	dir, err := os.MkdirTemp("", "godwit-state-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	branch := strings.TrimPrefix(cmp.Or(what, c.State.Branch), "refs/heads/")
+	s, err := store.Open(ctx, store.Options{Remote: r, Branch: branch, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	tree, err := s.Load(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case tree.Offline != nil:
+		return nil, fmt.Errorf("read the state branch: %w; to plan without it use --state none", tree.Offline)
+	case tree.Head == "" && what != "":
+		return nil, fmt.Errorf("--state %s: there is no such branch and no such folder", what)
+	}
+	state, err := decodeState(tree.FS, branch)
+	if err != nil {
+		return nil, err
+	}
+	// The clone goes away with this call; what may be shown of it is read now.
+	for path, w := range state.Works {
+		text := w.Text()
+		w.Text = func() []byte { return text }
+		state.Works[path] = w
+	}
+	return state, nil
+}
+
+func decodeState(tree fs.FS, name string) (*record.State, error) {
+	state, problems, err := record.Decode(tree)
+	if err != nil {
+		return nil, fmt.Errorf("state %s: %w", name, err)
+	}
+	for _, p := range problems {
+		return nil, fmt.Errorf("state %s: %w", name, p)
+	}
+	return state, nil
+}

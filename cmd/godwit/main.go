@@ -1,0 +1,53 @@
+// Command godwit keeps applications placed across many Kubernetes clusters, driven from a Git
+// repository. See the README for a first fleet, and "godwit help" for the commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set when a release is built.
+var version = "v0.1.0-dev"
+
+// Exit statuses are part of the interface.
+const (
+	exitDone     = 0
+	exitError    = 1
+	exitChanges  = 2 // with --detailed-exitcode: there are changes
+	exitFindings = 3 // findings of severity error in the input
+	exitMembers  = 4 // some members failed
+)
+
+func main() { os.Exit(run()) }
+
+// run is main without the exit, so that tests can run the program as their own process.
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := newRoot(stop).ExecuteContext(ctx)
+	var status *statusError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &status):
+		if status.message != "" {
+			fmt.Fprintln(os.Stderr, "godwit:", status.message)
+		}
+		return status.status
+	}
+	fmt.Fprintln(os.Stderr, "godwit:", err)
+	return exitError
+}
+
+// statusError ends the program with a status; an empty message means that all was said already.
+type statusError struct {
+	status  int
+	message string
+}
+
+func (e *statusError) Error() string { return e.message }

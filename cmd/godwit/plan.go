@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/report"
+)
+
+func newPlan() *cobra.Command {
+	var state, base, head string
+	var detailed bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what the source would change: bindings, works with diffs, findings",
+		Long: `plan decides on the source as "run" would and applies nothing. It needs no member to be reachable:
+facts of members come from Cluster manifests (status included) and the state branch.
+
+With --base and --head it compares two revisions of the source: what head changes over base.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			output, _ := cmd.Flags().GetString("output")
+			if err := oneOf("-o", output, "text", "wide", "json", "yaml", "markdown"); err != nil {
+				return err
+			}
+			c, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			plan, err := c.plan(cmd.Context(), state, base, head)
+			if err != nil {
+				return err
+			}
+			if err := printPlan(cmd, plan, output); err != nil {
+				return err
+			}
+			switch {
+			case plan.Errors():
+				return &statusError{status: exitFindings}
+			case detailed && plan.Changes():
+				return &statusError{status: exitChanges}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "previous state: a branch, a folder, or none (default: the state branch, if there is one)")
+	cmd.Flags().StringVar(&base, "base", "", "compare with this revision of the source")
+	cmd.Flags().StringVar(&head, "head", "", "revision of the source to plan (default: the newest)")
+	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "end with status 2 if there are changes")
+	return cmd
+}
+
+func oneOf(what, value string, allowed ...string) error {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %s: is not one of %v here", what, value, allowed)
+}
+
+// plan decides on the head, after the base if there is one.
+func (c *Config) plan(ctx context.Context, stateName, base, head string) (*report.Plan, error) {
+	previous, err := c.readState(ctx, stateName)
+	if err != nil {
+		return nil, err
+	}
+	src, done, err := c.openSource(true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	memo := decide.NewMemo()
+	revisions := report.Revisions{Base: previous.Meta.Source.Commit}
+	if base != "" {
+		snapshot, err := src.At(ctx, base)
+		if err != nil {
+			return nil, fmt.Errorf("--base %s: %w", base, err)
+		}
+		d, err := c.decideOffline(ctx, src, snapshot, previous, memo, false)
+		if err != nil {
+			return nil, err
+		}
+		previous, revisions.Base = d.Next, string(snapshot.Revision)
+	}
+	snapshot, err := at(ctx, src, head)
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.decideOffline(ctx, src, snapshot, previous, memo, false)
+	if err != nil {
+		return nil, err
+	}
+	revisions.Head = string(snapshot.Revision)
+	return report.New(d, previous, revisions), nil
+}
+
+// at is the snapshot of a revision, the newest if it is empty.
+func at(ctx context.Context, src snapshots, rev string) (gitstate.Snapshot, error) {
+	if rev == "" {
+		snapshot, err := src.Fetch(ctx)
+		if err != nil {
+			return snapshot, fmt.Errorf("read the source: %w", err)
+		}
+		return snapshot, nil
+	}
+	snapshot, err := src.At(ctx, rev)
+	if err != nil {
+		return snapshot, fmt.Errorf("--head %s: %w", rev, err)
+	}
+	return snapshot, nil
+}
+
+// decideOffline decides without asking members.
+func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State, memo *decide.Memo, explain bool) (*decide.Decision, error) {
+	options := c.options()
+	options.Explain = explain
+	past := map[string]fs.FS{}
+	for _, commit := range previous.SourceCommits() {
+		if snapshot, err := src.At(ctx, commit); err == nil {
+			past[commit] = snapshot.FS
+		}
+	}
+	return decide.Next(decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options, Memo: memo})
+}
+
+func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
+	w := cmd.OutOrStdout()
+	switch output {
+	case "json":
+		return writeJSON(w, plan)
+	case "yaml":
+		text, err := yaml.Marshal(plan)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	case "markdown":
+		_, err := io.WriteString(w, plan.Markdown())
+		return err
+	}
+	plan.Text(w, style(cmd, w), output == "wide")
+	return nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/godwit-gitops/godwit/reconciler/report"
+)
+
+// newRoot is the command tree. stop ends the context of a command that was asked to stop.
+func newRoot(stop func()) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "godwit",
+		Short: "Keeps applications placed across many Kubernetes clusters, driven from Git",
+		Long: `godwit reads Karmada-style policies and manifests from a Git repository, decides which member
+cluster runs what, applies it, moves it on failure, and commits every decision to a state branch.
+
+Exit status: 0 done; 1 error; 2 with --detailed-exitcode, there are changes; 3 findings of severity
+error in the input; 4 some members failed.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	commonFlags(root.PersistentFlags())
+	root.AddCommand(newRun(), newPlan(), newRender(), newValidate(), newGet(), newClusters(), newDemo(stop), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := io.WriteString(cmd.OutOrStdout(), version+"\n")
+		return err
+	}}
+}
+
+// logger writes to stderr.
+func logger(cmd *cobra.Command, c *Config) *slog.Logger {
+	level := slog.LevelInfo
+	if n, _ := cmd.Flags().GetCount("verbose"); n > 0 {
+		level = slog.LevelDebug
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
+}
+
+// style is coloured on a terminal, unless the user says otherwise.
+func style(cmd *cobra.Command, w io.Writer) report.Style {
+	off, _ := cmd.Flags().GetBool("no-color")
+	f, ok := w.(*os.File)
+	return report.Style{Colour: ok && !off && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))}
+}
+
+// nameOf makes a folder's name of a URL or path: readable, and different for different ones.
+func nameOf(url string) string {
+	if url == "" {
+		return "default"
+	}
+	if abs, err := filepath.Abs(url); err == nil && !strings.Contains(url, ":") {
+		url = abs
+	}
+	sum := sha256.Sum256([]byte(url))
+	base := strings.TrimSuffix(filepath.Base(strings.TrimRight(url, "/")), ".git")
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, base) + "-" + hex.EncodeToString(sum[:4])
+}

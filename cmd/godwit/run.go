@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/gitstate/watch"
+	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+func newRun() *cobra.Command {
+	var once bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the reconciler",
+		Long: `run follows the source and keeps the members as it says, committing every decision to the state
+branch before it is carried out. With --once it makes one pass, waits until everything is applied or
+--timeout is over, and ends: with status 4 if a member does not have what it should by then.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			log := logger(cmd, c)
+			member.BridgeKlog(log)
+			if once {
+				return c.once(cmd, log, timeout)
+			}
+			l, err := c.loop(cmd.Context(), log, nil)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			return l.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long --once waits")
+	return cmd
+}
+
+func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duration) error {
+	invalid := false
+	l, err := c.loop(cmd.Context(), log, func(p reconciler.Progress) {
+		invalid = false
+		for _, f := range p.Decision.Findings {
+			invalid = invalid || f.Severity == render.Error
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	failures, err := l.Once(cmd.Context(), timeout)
+	if err != nil {
+		return err
+	}
+	for _, f := range failures {
+		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s: %s: %s\n", f.Member, f.Object, f.Message)
+	}
+	switch {
+	case len(failures) > 0:
+		return &statusError{exitMembers, fmt.Sprintf("%d objects or members are not as decided after %s", len(failures), timeout)}
+	case invalid:
+		return &statusError{status: exitFindings}
+	}
+	return nil
+}
+
+// loop is a reconciler with everything it works on.
+type loop struct {
+	*reconciler.Reconciler
+	closers []func()
+	closing sync.Once
+}
+
+func (l *loop) close() {
+	l.closing.Do(func() {
+		for i := len(l.closers) - 1; i >= 0; i-- {
+			l.closers[i]()
+		}
+	})
+}
+
+// stopTime is how long objects in hand may take when the process is asked to stop.
+const stopTime = 10 * time.Second
+
+func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconciler.Progress)) (_ *loop, err error) {
+	l := &loop{}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, err
+	}
+	src, done, err := c.openSource(false)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, done)
+	at := killAt(os.Getenv("GODWIT_KILL_AT"))
+	st, err := c.openStore(ctx, log, at)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, func() { st.Close() })
+	fleet := member.New(c.lookup(), member.Options{
+		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
+		RetryInterval: min(2*time.Second, c.Clusters.ProbeInterval),
+		Thresholds:    &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log,
+	})
+	l.closers = append(l.closers, func() {
+		stop, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		fleet.Close(stop)
+	})
+	options := c.options()
+	if options.SecretKey, err = c.secretKey(); err != nil {
+		return nil, err
+	}
+	if url := c.stateURL(); url != "" {
+		if r, err := c.Source.Auth.remote(url); err == nil {
+			options.SourceURL = r.String()
+		}
+	}
+	hints, err := c.hints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.Reconciler = reconciler.New(reconciler.Config{
+		Source: src, Store: st, Fleet: fleet, Clock: clock.RealClock{}, Log: log, Options: options,
+		Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report,
+	})
+	return l, nil
+}
+
+func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string)) (*store.Store, error) {
+	r, err := c.stateRemote()
+	if err != nil {
+		return nil, err
+	}
+	o := store.Options{
+		Branch: c.State.Branch, Dir: filepath.Join(c.DataDir, "state"), At: at,
+		Author: store.Signature{Name: c.State.Author.Name, Email: c.State.Author.Email},
+	}
+	if r != nil {
+		o.Remote = r
+	} else {
+		log.Warn("the source is a folder in no repository and state.url is not set: decisions are kept on this machine alone", "dir", o.Dir)
+	}
+	return store.Open(ctx, o)
+}
+
+// hints tells when a folder changed; repositories are polled.
+func (c *Config) hints(ctx context.Context) (<-chan struct{}, error) {
+	if c.sourceDir == "" {
+		return nil, nil
+	}
+	return watch.Folder(ctx, filepath.Join(c.sourceDir, c.Source.Path))
+}
+
+// secretKey reads the key that tells secret values apart in the record, or makes one. It is kept
+// outside Git: who has it and the branch could test guesses of a value.
+func (c *Config) secretKey() ([]byte, error) {
+	file := c.State.SecretKeyFile
+	if file == "" {
+		file = filepath.Join(c.DataDir, "secret.key")
+	}
+	text, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil || len(key) < 16 {
+			return nil, fmt.Errorf("%s: is no key of at least 16 bytes in hex; remove it to have one made", file)
+		}
+		return key, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case c.State.SecretKeyFile != "":
+		return nil, fmt.Errorf("state.secretKeyFile: %w", err)
+	}
+	key := make([]byte, 32)
+	rand.Read(key)
+	return key, os.WriteFile(file, []byte(hex.EncodeToString(key)+"\n"), 0o600)
+}
+
+// killAt makes the process die by SIGKILL at the n-th time a step is reached, as "step:n" says. It
+// shows that a crash anywhere loses nothing.
+func killAt(spec string) func(step string) {
+	if spec == "" {
+		return nil
+	}
+	want, count, _ := strings.Cut(spec, ":")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		n = 1
+	}
+	var mu sync.Mutex
+	return func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if step != want {
+			return
+		}
+		if n--; n == 0 {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package record
+
+import (
+	"strings"
+
+	"github.com/godwit-gitops/godwit/api"
+)
+
+// clusterScope stands for the namespace of what has none. No namespace can have that name.
+const clusterScope = "_cluster"
+
+// MetaPath is the file of Meta.
+const MetaPath = "state.yaml"
+
+const (
+	clustersDir = "clusters"
+	bindingsDir = "bindings"
+	worksDir    = "works"
+	retiredDir  = "retired"
+	suffix      = ".yaml"
+)
+
+// BindingKey names a binding; Namespace is empty for a ClusterResourceBinding.
+type BindingKey struct {
+	Namespace string
+	Name      string
+}
+
+// String is "namespace/name", or "name" for a ClusterResourceBinding.
+func (k BindingKey) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// Compare orders by namespace, then name.
+func (k BindingKey) Compare(other BindingKey) int {
+	if c := strings.Compare(k.Namespace, other.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(k.Name, other.Name)
+}
+
+// BindingOf is the key of the binding of a template: the name as Karmada makes it (lower case
+// template name with ":" as ".", "-", lower case kind), in the template's namespace.
+func BindingOf(template api.ID) BindingKey {
+	name := strings.ToLower(strings.ReplaceAll(template.Name, ":", ".") + "-" + template.Kind)
+	return BindingKey{Namespace: template.Namespace, Name: name}
+}
+
+// Path is the binding's file.
+func (k BindingKey) Path() string {
+	return bindingsDir + "/" + scope(k.Namespace) + "/" + escape(k.Name) + suffix
+}
+
+// ClusterPath is the file of a member.
+func ClusterPath(member string) string {
+	return clustersDir + "/" + escape(member) + suffix
+}
+
+// WorkPath is the file of an object as applied to member. The version is not part of it: two
+// versions of one object are one object.
+func WorkPath(member string, id api.ID) string {
+	return objectPath(worksDir, member, id)
+}
+
+// RetiredPath is the file that says that the object is to be deleted on member.
+func RetiredPath(member string, id api.ID) string {
+	return objectPath(retiredDir, member, id)
+}
+
+// retiredOf is the retired path of a work's path, and the other way round.
+func retiredOf(workPath string) string {
+	return retiredDir + strings.TrimPrefix(workPath, worksDir)
+}
+
+func objectPath(dir, member string, id api.ID) string {
+	var b strings.Builder
+	b.Grow(len(dir) + len(member) + len(id.Namespace) + len(id.Kind) + len(id.Group) + len(id.Name) + 16)
+	b.WriteString(dir)
+	b.WriteByte('/')
+	escapeTo(&b, member)
+	b.WriteByte('/')
+	if id.Namespace == "" {
+		b.WriteString(clusterScope)
+	} else {
+		escapeTo(&b, id.Namespace)
+	}
+	b.WriteByte('/')
+	escapeTo(&b, strings.ToLower(id.Kind))
+	if id.Group != "" {
+		b.WriteByte('.')
+		escapeTo(&b, id.Group)
+	}
+	b.WriteByte('_')
+	escapeTo(&b, id.Name)
+	b.WriteString(suffix)
+	return b.String()
+}
+
+func scope(namespace string) string {
+	if namespace == "" {
+		return clusterScope
+	}
+	return escape(namespace)
+}
+
+// MemberOf is the member a work's or retired work's path belongs to, empty for any other path.
+func MemberOf(path string) string {
+	dir, rest, ok := strings.Cut(path, "/")
+	if !ok || dir != worksDir && dir != retiredDir {
+		return ""
+	}
+	member, _, ok := strings.Cut(rest, "/")
+	if !ok {
+		return ""
+	}
+	return unescape(member)
+}
+
+const hex = "0123456789abcdef"
+
+// plain holds for the bytes that stand for themselves in a path. Upper case is escaped so that no
+// two paths differ in case alone, "_" because it parts kind from name.
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.'
+}
+
+func escape(s string) string {
+	var b strings.Builder
+	escapeTo(&b, s)
+	return b.String()
+}
+
+// escapeTo writes s with every byte that is not plain as %xx; a leading "." too, so that no file is
+// hidden and no name is "." or "..".
+func escapeTo(b *strings.Builder, s string) {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if plain(c) && !(c == '.' && i == 0) {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+}
+
+// unescape undoes escape; what escape never writes stands for itself.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			hi, lo := strings.IndexByte(hex, s[i+1]), strings.IndexByte(hex, s[i+2])
+			if hi >= 0 && lo >= 0 {
+				b.WriteByte(byte(hi<<4 | lo))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

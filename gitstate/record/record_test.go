@@ -1,0 +1,256 @@
+package record
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+)
+
+func TestPathsAreThoseOfTheLayout(t *testing.T) {
+	deployment := api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "demoapp"}
+	role := api.ID{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "system:node:Admin_1"}
+	tests := []struct{ name, got, want string }{
+		{"namespaced", WorkPath("kube02", deployment), "works/kube02/default/deployment.apps_demoapp.yaml"},
+		{"core group", WorkPath("kube02", api.ID{Version: "v1", Kind: "ConfigMap", Namespace: "a", Name: "b"}), "works/kube02/a/configmap_b.yaml"},
+		{"cluster-scoped, escaped", WorkPath("kube02", role), "works/kube02/_cluster/clusterrole.rbac.authorization.k8s.io_system%3anode%3a%41dmin%5f1.yaml"},
+		{"retired", RetiredPath("kube02", deployment), "retired/kube02/default/deployment.apps_demoapp.yaml"},
+		{"binding", BindingOf(deployment).Path(), "bindings/default/demoapp-deployment.yaml"},
+		{"cluster binding", BindingOf(role).Path(), "bindings/_cluster/system.node.admin%5f1-clusterrole.yaml"},
+		{"member", ClusterPath("kube02"), "clusters/kube02.yaml"},
+		{"no hidden file", ClusterPath(".."), "clusters/%2e..yaml"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestBindingNameIsKarmadas(t *testing.T) {
+	got := BindingOf(api.ID{Kind: "ClusterRole", Name: "system::tom"})
+	if want := (BindingKey{Name: "system..tom-clusterrole"}); got != want {
+		t.Errorf("BindingOf = %v, want %v", got, want)
+	}
+}
+
+func TestTwoObjectsNeverShareAPath(t *testing.T) {
+	part := rapid.StringMatching(`[a-zA-Z0-9._:-]{0,4}`)
+	ids := rapid.Custom(func(t *rapid.T) api.ID {
+		return api.ID{
+			Group: part.Draw(t, "group"), Kind: strings.ToLower(strings.ReplaceAll(part.Draw(t, "kind"), ".", "")),
+			Namespace: part.Draw(t, "namespace"), Name: part.Draw(t, "name"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		m1, m2 := part.Draw(t, "member 1"), part.Draw(t, "member 2")
+		a, b := ids.Draw(t, "a"), ids.Draw(t, "b")
+		same := m1 == m2 && a == b
+		if (WorkPath(m1, a) == WorkPath(m2, b)) != same {
+			t.Errorf("%q %v and %q %v: %s and %s", m1, a, m2, b, WorkPath(m1, a), WorkPath(m2, b))
+		}
+		if got := MemberOf(WorkPath(m1, a)); got != m1 {
+			t.Errorf("MemberOf = %q, want %q", got, m1)
+		}
+	})
+}
+
+func someState() *State {
+	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	s := New()
+	s.Meta = Meta{APIVersion: APIVersion, Kind: "State", FormatVersion: 1, Source: Source{Commit: "abc"}, PassTime: at,
+		Held: []Held{{Path: "a.yaml", Commit: "old"}}}
+	s.Members["kube02"] = &clusterv1alpha1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: "kube02", Labels: map[string]string{"a": "b"}},
+		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, Region: "beijing"},
+	}
+	s.Bindings[BindingKey{"default", "web-deployment"}] = &workv1alpha2.ResourceBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: workv1alpha2.APIVersion, Kind: workv1alpha2.KindResourceBinding},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-deployment"},
+		Spec: workv1alpha2.ResourceBindingSpec{
+			Resource: workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "default", Name: "web"},
+			Policy:   &workv1alpha2.PolicyReference{Kind: "PropagationPolicy", Namespace: "default", Name: "p"},
+			Replicas: 4, Clusters: []workv1alpha2.TargetCluster{{Name: "kube02", Replicas: 3}},
+		},
+		Status: workv1alpha2.ResourceBindingStatus{LastScheduledTime: &at},
+	}
+	id := api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "gone"}
+	r := NewRetired("kube02", id, at.Time, "TemplateDeleted", false)
+	s.Retired[r.Path()] = r
+	web := api.Object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"}}
+	text := EncodeObject(web)
+	w := Work{Member: "kube02", ID: api.IDOf(web), Object: web, Hash: canonical.Blob(text), Text: func() []byte { return text }}
+	w.Path = WorkPath("kube02", w.ID)
+	s.Works[w.Path] = w
+	return s
+}
+
+// written is the tree that holds s.
+func written(t *testing.T, s *State) fstest.MapFS {
+	t.Helper()
+	files, err := Diff(New(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := fstest.MapFS{}
+	for _, f := range files {
+		tree[f.Path] = &fstest.MapFile{Data: f.Data}
+	}
+	return tree
+}
+
+func TestDecodeOfEncodeIsTheSame(t *testing.T) {
+	s := someState()
+	got, problems, err := Decode(written(t, s))
+	if err != nil || len(problems) > 0 {
+		t.Fatalf("Decode: %v, problems %v", err, problems)
+	}
+	ignore := []cmp.Option{cmpopts.IgnoreFields(Work{}, "Text", "ID", "Object"), cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b metav1.Time) bool { return a.Equal(&b) })}
+	if diff := cmp.Diff(s, got, ignore...); diff != "" {
+		t.Errorf("decoded state differs (-want +got):\n%s", diff)
+	}
+	if files, err := Diff(s, got); err != nil || len(files) > 0 {
+		t.Errorf("Diff of the decoded state writes %v, %v", files, err)
+	}
+	for _, w := range got.Works {
+		if w, err = Identify(w); err != nil || w.ID.Kind != "Deployment" {
+			t.Errorf("Identify = %v, %v", w.ID, err)
+		}
+	}
+}
+
+func TestDiffWritesWhatChangedAndNothingElse(t *testing.T) {
+	prev := someState()
+	next := prev.Clone()
+	key := BindingKey{"default", "web-deployment"}
+	changed := *prev.Bindings[key]
+	changed.Spec.Replicas = 5
+	next.Bindings[key] = &changed
+	for path := range next.Works {
+		delete(next.Works, path)
+	}
+	files, err := Diff(prev, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		mark := "+"
+		if f.Data == nil {
+			mark = "-"
+		}
+		got = append(got, mark+f.Path)
+	}
+	want := []string{"+bindings/default/web-deployment.yaml", "+state.yaml", "-works/kube02/default/deployment.apps_web.yaml"}
+	if !slices.Equal(got, want) {
+		t.Errorf("Diff = %v, want %v", got, want)
+	}
+	sameCommit := prev.Clone()
+	sameCommit.Meta.Source.Commit = "def"
+	if files, _ := Diff(prev, sameCommit); len(files) > 0 {
+		t.Errorf("a new source commit alone writes %v", files)
+	}
+}
+
+func TestABrokenFileIsAProblemAndTheRestIsRead(t *testing.T) {
+	tests := []struct {
+		name, path, data string
+		newer            bool
+	}{
+		{"not YAML", "bindings/default/web-deployment.yaml", "{", false},
+		{"unknown field", "bindings/default/web-deployment.yaml", "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: web-deployment, namespace: default}\nspec: {clusterz: []}\n", false},
+		{"wrong place", "bindings/other/web-deployment.yaml", "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: web-deployment, namespace: default}\n", false},
+		{"a cluster twice", "bindings/default/web-deployment.yaml", "apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\nmetadata: {name: web-deployment, namespace: default}\nspec: {clusters: [{name: a}, {name: a}]}\n", false},
+		{"newer binding", "bindings/default/web-deployment.yaml", "apiVersion: work.karmada.io/v1\nkind: ResourceBinding\nmetadata: {name: web-deployment, namespace: default}\n", true},
+		{"newer format", "state.yaml", "formatVersion: 99\n", true},
+		{"foreign file", "works/README", "hello", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := written(t, someState())
+			tree[tt.path] = &fstest.MapFile{Data: []byte(tt.data)}
+			s, problems, err := Decode(tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(problems) != 1 || problems[0].Path != tt.path {
+				t.Fatalf("problems %v, want one of %s", problems, tt.path)
+			}
+			if got := errors.Is(problems[0], ErrNewer); got != tt.newer {
+				t.Errorf("problem %v: newer = %v, want %v", problems[0], got, tt.newer)
+			}
+			if len(s.Members) != 1 || len(s.Works) != 1 {
+				t.Errorf("the rest was not read: %d members, %d works", len(s.Members), len(s.Works))
+			}
+		})
+	}
+}
+
+func TestRestoreTakesTheLastVersionThatDecodes(t *testing.T) {
+	tree := written(t, someState())
+	path := "bindings/default/web-deployment.yaml"
+	tree[path] = &fstest.MapFile{Data: []byte("{")}
+	s, problems, err := Decode(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Restore(s, problems, slices.Values([]*State{New(), someState()}))
+	if b := s.Bindings[BindingKey{"default", "web-deployment"}]; b == nil || b.Spec.Replicas != 4 {
+		t.Errorf("restored binding %v, want the one of the earlier state", b)
+	}
+}
+
+func TestKarmadasClaimMarksAreRead(t *testing.T) {
+	tree := fstest.MapFS{"bindings/default/web-deployment.yaml": &fstest.MapFile{Data: []byte(`
+apiVersion: work.karmada.io/v1alpha2
+kind: ResourceBinding
+metadata:
+  name: web-deployment
+  namespace: default
+  annotations: {propagationpolicy.karmada.io/name: p, propagationpolicy.karmada.io/namespace: default}
+`)}}
+	s, problems, err := Decode(tree)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	got := s.Bindings[BindingKey{"default", "web-deployment"}].Spec.Policy
+	want := &workv1alpha2.PolicyReference{Kind: "PropagationPolicy", Namespace: "default", Name: "p"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("claim (-want +got):\n%s", diff)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("bindings/default/a-b.yaml", []byte("apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\n"))
+	f.Add("state.yaml", []byte("formatVersion: 1\n"))
+	f.Add("retired/m/default/a_b.yaml", []byte("apiVersion: godwit.dev/v1alpha1\nkind: Retired\n"))
+	f.Add("clusters/m.yaml", []byte("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m}\n"))
+	f.Fuzz(func(t *testing.T, path string, data []byte) {
+		tree := fstest.MapFS{path: &fstest.MapFile{Data: data}}
+		s, problems, err := Decode(tree)
+		if err != nil || len(problems) > 0 {
+			return
+		}
+		again, problems, err := Decode(written(t, s))
+		if err != nil || len(problems) > 0 {
+			t.Fatalf("what was decoded does not decode again: %v %v", err, problems)
+		}
+		if files, _ := Diff(s, again); len(files) > 0 {
+			t.Errorf("decoding twice differs in %v", files)
+		}
+	})
+}

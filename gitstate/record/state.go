@@ -1,0 +1,243 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+)
+
+const (
+	// APIVersion is what godwit's own files on the state branch carry.
+	APIVersion = "godwit.dev/v1alpha1"
+	// FormatVersion is the layout that this program writes. A branch of a newer one is refused.
+	FormatVersion = 1
+)
+
+// Hash is the Git blob hash of a file.
+type Hash [20]byte
+
+// State is the content of the state branch. A State is shared and never changed: the next one is
+// built with Clone.
+type State struct {
+	Meta     Meta
+	Members  map[string]*clusterv1alpha1.Cluster
+	Bindings map[BindingKey]*workv1alpha2.ResourceBinding
+	// Works by path. Their texts stay in the tree until somebody asks for one.
+	Works map[string]Work
+	// Retired by path.
+	Retired map[string]Retired
+}
+
+// New is the state of a branch that does not exist yet.
+func New() *State {
+	return &State{
+		Members:  map[string]*clusterv1alpha1.Cluster{},
+		Bindings: map[BindingKey]*workv1alpha2.ResourceBinding{},
+		Works:    map[string]Work{},
+		Retired:  map[string]Retired{},
+	}
+}
+
+// Clone copies the maps and shares the values.
+func (s *State) Clone() *State {
+	c := *s
+	c.Meta.Held = slices.Clone(s.Meta.Held)
+	c.Members, c.Bindings = maps.Clone(s.Members), maps.Clone(s.Bindings)
+	c.Works, c.Retired = maps.Clone(s.Works), maps.Clone(s.Retired)
+	return &c
+}
+
+// Meta is state.yaml: what the state was decided from.
+type Meta struct {
+	APIVersion    string `json:"apiVersion"`
+	Kind          string `json:"kind"`
+	FormatVersion int    `json:"formatVersion"`
+	Source        Source `json:"source"`
+	// PassTime is the clock of the pass that wrote the state.
+	PassTime metav1.Time `json:"passTime"`
+	// StatusTime is the clock of the last pass that wrote the status of copies; nil means none did.
+	StatusTime *metav1.Time `json:"statusTime,omitempty"`
+	// Policies is a hash of the propagation policies that were in force.
+	Policies string `json:"policies,omitempty"`
+	// Held names files of the source that have an error now, with the commit whose version is in
+	// force instead, sorted by path.
+	Held []Held `json:"held,omitempty"`
+}
+
+// Source is where the templates and policies came from. The URL has no credentials in it.
+type Source struct {
+	URL    string `json:"url,omitempty"`
+	Branch string `json:"branch,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Commit string `json:"commit,omitempty"`
+}
+
+// Held is one file whose last good version is in force.
+type Held struct {
+	Path   string `json:"path"`
+	Commit string `json:"commit"`
+}
+
+// Work is one object as applied to one member.
+type Work struct {
+	Path   string
+	Member string
+	Hash   Hash
+	// ID is empty for a work that was read from the branch and not rendered since.
+	ID api.ID
+	// Object is what is applied, nil like ID. For a Secret it holds the values, while the file does not.
+	Object api.Object
+	// Overwrite: the object may be taken over from another owner.
+	Overwrite bool
+	// Suspended: nothing is sent to the member for now.
+	Suspended bool
+	// Preserve: the object stays on the member when the work goes.
+	Preserve bool
+	// Text is the file's content, nil until it is rendered or asked for.
+	Text func() []byte
+}
+
+// Retired is an object that is to be deleted on a member. The entry stays until the member
+// confirmed that the object is gone.
+type Retired struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Cluster    string      `json:"cluster"`
+	Object     ObjectRef   `json:"object"`
+	Since      metav1.Time `json:"since"`
+	// Reason is one word: TemplateDeleted, Unscheduled, Purged, MemberRemoved.
+	Reason string `json:"reason"`
+	// Preserve: give up the object instead of deleting it.
+	Preserve bool `json:"preserve,omitempty"`
+}
+
+// ObjectRef names an object.
+type ObjectRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// RefOf is the reference to id.
+func RefOf(id api.ID) ObjectRef {
+	return ObjectRef{APIVersion: id.APIVersion(), Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
+}
+
+// ID is the identity the reference stands for.
+func (r ObjectRef) ID() api.ID {
+	id := api.ID{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+	id.Group, id.Version = api.SplitAPIVersion(r.APIVersion)
+	return id
+}
+
+// NewRetired is the entry for the object of id on member.
+func NewRetired(member string, id api.ID, since time.Time, reason string, preserve bool) Retired {
+	return Retired{
+		APIVersion: APIVersion, Kind: "Retired", Cluster: member, Object: RefOf(id),
+		Since: metav1.Time{Time: since.UTC().Truncate(time.Second)}, Reason: reason, Preserve: preserve,
+	}
+}
+
+func (r Retired) same(o Retired) bool {
+	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve
+}
+
+// Path is the entry's file.
+func (r Retired) Path() string { return RetiredPath(r.Cluster, r.Object.ID()) }
+
+// File is one file of the branch; Data nil means that it is removed.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// Diff lists what must be written so that a branch that holds prev holds next, sorted by path.
+// state.yaml is in it only when something else is, or when the files held changed: the source commit
+// alone is no decision.
+func Diff(prev, next *State) ([]File, error) {
+	var files []File
+	var firstErr error
+	put := func(path string, v any) {
+		data, err := encode(v)
+		firstErr = cmp.Or(firstErr, err)
+		files = append(files, File{path, data})
+	}
+	for name, c := range next.Members {
+		if old := prev.Members[name]; old != c && !sameFile(old, c) {
+			put(ClusterPath(name), c)
+		}
+	}
+	for name := range prev.Members {
+		if _, ok := next.Members[name]; !ok {
+			files = append(files, File{Path: ClusterPath(name)})
+		}
+	}
+	for key, b := range next.Bindings {
+		if old := prev.Bindings[key]; old != b && !sameFile(old, b) {
+			put(key.Path(), b)
+		}
+	}
+	for key := range prev.Bindings {
+		if _, ok := next.Bindings[key]; !ok {
+			files = append(files, File{Path: key.Path()})
+		}
+	}
+	for path, w := range next.Works {
+		if old, ok := prev.Works[path]; !ok || old.Hash != w.Hash {
+			files = append(files, File{path, w.Text()})
+		}
+	}
+	for path := range prev.Works {
+		if _, ok := next.Works[path]; !ok {
+			files = append(files, File{Path: path})
+		}
+	}
+	for path, r := range next.Retired {
+		if old, ok := prev.Retired[path]; !ok || !old.same(r) {
+			put(path, r)
+		}
+	}
+	for path := range prev.Retired {
+		if _, ok := next.Retired[path]; !ok {
+			files = append(files, File{Path: path})
+		}
+	}
+	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) {
+		put(MetaPath, next.Meta)
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return files, firstErr
+}
+
+// EncodeMeta writes state.yaml.
+func EncodeMeta(m Meta) ([]byte, error) { return encode(m) }
+
+// sameFile compares what would be written; it spares commits, not correctness.
+func sameFile[T any](a, b *T) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	x, errX := encode(a)
+	y, errY := encode(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// SourceCommits are the commits of the source that the state refers to, each once.
+func (s *State) SourceCommits() []string {
+	var commits []string
+	for _, c := range append([]Held{{Commit: s.Meta.Source.Commit}}, s.Meta.Held...) {
+		if c.Commit != "" && !slices.Contains(commits, c.Commit) {
+			commits = append(commits, c.Commit)
+		}
+	}
+	return commits
+}

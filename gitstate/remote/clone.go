@@ -1,0 +1,165 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// Init makes repoDir a bare repository if it is not one yet.
+func Init(repoDir string) error {
+	for _, dir := range []string{"objects/info", "objects/pack", "refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(repoDir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		"config": "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n",
+		headRef:  "ref: refs/heads/main\n",
+	} {
+		file, err := os.OpenFile(filepath.Join(repoDir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := file.WriteString(text); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return err
+		}
+	}
+	return syncDir(repoDir)
+}
+
+// clone is a repository on disk, opened for one operation: go-git's storage is neither safe for
+// concurrent use nor does it see packs that came after it was opened.
+type clone struct {
+	dir     string
+	storage *filesystem.Storage
+}
+
+// largeObject is the size from which objects are streamed and not read into memory.
+const largeObject = 4 << 20
+
+func openClone(dir string) *clone {
+	return &clone{dir, OpenStorage(dir)}
+}
+
+// OpenStorage opens the objects of the repository at dir (a bare one, or a .git folder). The storage
+// is not safe for concurrent use, and does not see packs stored after it was opened: open another.
+// It holds packs open until it is closed.
+func OpenStorage(dir string) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
+		LargeObjectThreshold: largeObject,
+		KeepDescriptors:      true, // to open a pack for each object takes longer than to read it
+		AlternatesFS:         osfs.New("/"),
+	})
+}
+
+func (c *clone) close() { c.storage.Close() }
+
+// check tells whether the objects can be looked up at all.
+func (c *clone) check() error {
+	if err := c.storage.HasEncodedObject(plumbing.ZeroHash); !errors.Is(err, plumbing.ErrObjectNotFound) {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, c.dir, err)
+	}
+	return nil
+}
+
+func (c *clone) has(hash plumbing.Hash) bool { return c.storage.HasEncodedObject(hash) == nil }
+
+// Bounds of what a fetch tells the server that is here already.
+const (
+	maxTips      = 256
+	maxAncestors = 1 << 12 // commits behind a tip
+)
+
+// haves are the tips of all refs and some of the commits behind them, farther and farther apart:
+// after a rewind of the remote's branch one of those still is common.
+func (c *clone) haves() []plumbing.Hash {
+	refs, err := listRefs(c.dir)
+	if err != nil {
+		return nil // then everything is fetched
+	}
+	var all []plumbing.Hash
+	seen := map[plumbing.Hash]bool{}
+	for _, ref := range sortedKeys(refs) {
+		if len(all) >= maxTips {
+			break
+		}
+		at := refs[ref]
+		for distance, next := 0, 0; distance < maxAncestors && !seen[at]; distance++ {
+			commit, err := object.GetCommit(c.storage, at)
+			if err != nil {
+				break
+			}
+			if distance == next {
+				seen[at] = true
+				all = append(all, at)
+				next = max(1, 2*next)
+			}
+			if len(commit.ParentHashes) == 0 {
+				break
+			}
+			at = commit.ParentHashes[0]
+		}
+	}
+	return all
+}
+
+// locate finds the repository of a local path: the folder of its HEAD, and the one of its objects
+// and refs, which differ for a linked work tree.
+func locate(path string) (head, common string, err error) {
+	head = path
+	if dot := filepath.Join(path, ".git"); exists(dot) {
+		head = dot
+	}
+	if text, err := os.ReadFile(head); err == nil {
+		target, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+		if !ok {
+			return "", "", fmt.Errorf("%w: %s is no repository", ErrNotFound, path)
+		}
+		head = absolute(path, target)
+	}
+	common = head
+	if text, err := os.ReadFile(filepath.Join(head, "commondir")); err == nil {
+		common = absolute(head, strings.TrimSpace(string(text)))
+	}
+	if !exists(filepath.Join(head, headRef)) || !exists(filepath.Join(common, "objects")) {
+		return "", "", fmt.Errorf("%w: %s is no repository", ErrNotFound, path)
+	}
+	return head, common, checkFormat(common)
+}
+
+func absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
+
+// checkFormat refuses repositories whose refs or objects are stored in a way not known here.
+func checkFormat(dir string) error {
+	config, err := OpenStorage(dir).Config()
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "config"), err)
+	}
+	extensions := config.Raw.Section("extensions")
+	for _, e := range []struct{ key, known string }{{"objectformat", "sha1"}, {"refstorage", "files"}} {
+		if value := extensions.Option(e.key); value != "" && value != e.known {
+			return fmt.Errorf("%s: extensions.%s is %s; only %s is supported", dir, e.key, printable(value), e.known)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/apply"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/render/work"
+)
+
+// Desired is what one member should hold.
+type Desired = member.Desired
+
+// act hands the decision to the fleet. Members whose share did not change keep theirs.
+func (r *Reconciler) act(d *decide.Decision) {
+	if r.acted && d.Commit == nil {
+		return
+	}
+	r.desired = desired(d.Next)
+	r.Fleet.Set(r.desired)
+	r.acted = true
+}
+
+// desired sorts the state by member.
+func desired(s *record.State) map[string]Desired {
+	all := make(map[string]Desired, len(s.Members))
+	for name, c := range s.Members {
+		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
+	}
+	for path, w := range s.Works {
+		d, ok := all[w.Member]
+		if !ok {
+			continue
+		}
+		if w.Object == nil {
+			var err error
+			if w, err = record.Identify(s.Works[path]); err != nil || work.IsSecret(w.ID) {
+				continue // nobody knows the values of a Secret that was not rendered since the start
+			}
+		}
+		d.Works[w.ID.Unversioned()] = apply.Work{ID: w.ID, Object: w.Object, Hash: decide.HashText(w.Hash), Overwrite: w.Overwrite, Suspended: w.Suspended}
+	}
+	for _, entry := range s.Retired {
+		if d, ok := all[entry.Cluster]; ok {
+			id := entry.Object.ID()
+			d.Retired[id.Unversioned()] = apply.Retired{ID: id, Preserve: entry.Preserve}
+		}
+	}
+	return all
+}
+
+// meet lets the fleet look at the members before anything is decided, for at most r.Patience: a member
+// that does not answer by then is decided about as what it was last.
+func (r *Reconciler) meet(ctx context.Context) error {
+	for {
+		err := r.read(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, record.ErrNewer):
+			return err
+		default:
+			r.Log.Error("start", "error", err)
+			if !r.rest(ctx, r.failed()) {
+				return nil
+			}
+			continue
+		}
+		break
+	}
+	d, err := r.decide(ctx)
+	if err != nil {
+		return err
+	}
+	r.desired = make(map[string]Desired, len(d.Next.Members))
+	for name, c := range d.Next.Members {
+		r.desired[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Paused: true}
+	}
+	r.Fleet.Set(r.desired)
+	deadline := r.Clock.NewTimer(r.Patience)
+	defer deadline.Stop()
+	for !r.met() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-deadline.C():
+			return nil
+		case <-r.Fleet.Changed():
+		}
+	}
+	return nil
+}
+
+// met tells whether every member was looked at.
+func (r *Reconciler) met() bool {
+	seen := r.Fleet.Observe()
+	for name := range r.desired {
+		if seen.Members[name].Ready == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// rest waits; false means that ctx ended.
+func (r *Reconciler) rest(ctx context.Context, d time.Duration) bool {
+	t := r.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}
+
+// Failure is a member that does not hold what it should.
+type Failure struct {
+	Member  string
+	Object  string
+	Message string
+}
+
+// Once passes until every reachable member holds what was decided and its workloads are healthy, or
+// timeout is over. The failures name what is missing then; an error is that of the pass itself.
+func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure, error) {
+	if err := r.meet(ctx); err != nil {
+		return nil, err
+	}
+	deadline := r.Clock.NewTimer(timeout)
+	defer deadline.Stop()
+	interval := r.Options.StatusInterval
+	for over := false; ; {
+		// The last pass writes down what was seen, whenever that was.
+		pending, final := r.pending()
+		r.Options.StatusInterval = interval
+		if over || final {
+			r.Options.StatusInterval = 0
+		}
+		if _, err := r.Pass(ctx); err != nil {
+			return nil, err
+		}
+		if over {
+			return pending, nil
+		}
+		if final {
+			if pending, final = r.pending(); final {
+				return nil, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return pending, ctx.Err()
+		case <-deadline.C():
+			over = true
+		case <-r.Fleet.Changed():
+		}
+	}
+}
+
+// pending lists what is not as it should be yet; done means that nothing is.
+func (r *Reconciler) pending() (failures []Failure, done bool) {
+	if !r.acted {
+		return nil, false
+	}
+	seen := r.Fleet.Observe()
+	for _, name := range slices.Sorted(maps.Keys(r.desired)) {
+		d := r.desired[name]
+		facts := seen.Members[name]
+		if facts.Ready != metav1.ConditionTrue {
+			failures = append(failures, Failure{name, "", fmt.Sprintf("the member is not ready: %s %s", facts.Reason, facts.Message)})
+			continue
+		}
+		for _, id := range slices.SortedFunc(maps.Keys(d.Works), api.ID.Compare) {
+			w, c := d.Works[id], facts.Copies[id]
+			switch {
+			case w.Suspended:
+			case c.Reason != "":
+				failures = append(failures, Failure{name, id.String(), c.Reason + ": " + c.Message})
+			case c.Applied != w.Hash:
+				failures = append(failures, Failure{name, id.String(), "not applied yet"})
+			}
+		}
+		for _, id := range slices.SortedFunc(maps.Keys(d.Retired), api.ID.Compare) {
+			if c := facts.Copies[id]; !c.Gone {
+				failures = append(failures, Failure{name, id.String(), "not deleted yet " + c.Message})
+			}
+		}
+	}
+	return failures, len(failures) == 0
+}

@@ -1,0 +1,386 @@
+package decide
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
+	"github.com/godwit-gitops/godwit/render/manifest"
+	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/schedule"
+)
+
+// Annotations with which a binding records the inputs of its decision.
+const (
+	// annotationTemplate is the hash of the template that the binding was made from. It tells a
+	// change of the template from one of the policy, also under lazy activation.
+	annotationTemplate = "godwit.dev/template"
+	// annotationRebalanced names the order that last triggered a reschedule.
+	annotationRebalanced = "godwit.dev/rebalanced-by"
+)
+
+// bound is a template with what is decided about it, on its way through the stages.
+type bound struct {
+	row      BindingRow
+	template *manifest.Object // nil if the template cannot be read now or is gone
+	old      *workv1alpha2.ResourceBinding
+	next     *workv1alpha2.ResourceBinding // nil if the binding goes
+	replicas interpret.Replicas
+	// zero are members that were selected and got no replicas.
+	zero []string
+	// kept: nothing can be rendered; the works stay as they are.
+	kept bool
+}
+
+// bind decides for every template which policy holds it and where it runs.
+func (p *pass) bind() {
+	peers := p.peers()
+	seen := make(map[record.BindingKey]*bound, len(p.input.templates))
+	for _, t := range p.input.templates {
+		key := record.BindingOf(t.ID)
+		if other, clash := seen[key]; clash {
+			p.find(t.Finding(render.Error, "binding-clash", []string{"metadata", "name"},
+				"its binding would have the name of that of %s %s (%s); rename one of them", other.template.APIVersion(), other.template.ID, other.template.Origin))
+			continue
+		}
+		b := &bound{template: t, old: p.Previous.Bindings[key], row: BindingRow{Key: key, Template: t.ID}}
+		if b.old != nil && b.old.Spec.Resource.Kind == t.Kind && group(b.old.Spec.Resource.APIVersion) != t.Group {
+			b.old = nil // another object's binding of the same name
+		}
+		seen[key] = b
+		if !p.recall(b) {
+			p.bindTemplate(b, peers)
+		}
+		if b.next != nil || b.old != nil {
+			p.bound = append(p.bound, b)
+		}
+	}
+	for _, key := range sortedBindings(p.Previous.Bindings) {
+		if seen[key] == nil {
+			p.bound = append(p.bound, p.orphan(key))
+		}
+	}
+	p.depend()
+	for _, b := range p.bound {
+		for _, name := range b.zero {
+			p.find(b.template.Finding(render.Warning, "zero-replicas", nil, "member %s is selected and gets 0 of %d replicas, so it gets no copy", name, b.next.Spec.Replicas))
+		}
+	}
+	slices.SortFunc(p.bound, func(a, b *bound) int { return a.row.Template.Compare(b.row.Template) })
+	for _, b := range p.bound {
+		switch {
+		case b.next == nil:
+			delete(p.next.Bindings, b.row.Key)
+		case b.next == b.old:
+		case b.old != nil && equality.Semantic.DeepEqual(b.old, b.next):
+			b.next = b.old
+			p.next.Bindings[b.row.Key] = b.next
+		default:
+			p.next.Bindings[b.row.Key] = b.next
+		}
+	}
+}
+
+func group(apiVersion string) string {
+	g, _ := api.SplitAPIVersion(apiVersion)
+	return g
+}
+
+// orphan is a binding whose template is not in the source any more. It goes, unless the source could
+// not be read in full.
+func (p *pass) orphan(key record.BindingKey) *bound {
+	old := p.Previous.Bindings[key]
+	b := &bound{old: old, row: BindingRow{Key: key, Template: templateOf(old), Previous: old.Spec.Clusters, Policy: old.Spec.Policy}}
+	if p.lost {
+		b.next, b.kept = old, true
+		b.row.Clusters = old.Spec.Clusters
+		b.row.Message = "the source could not be read in full; what is placed stays"
+		return b
+	}
+	b.row.Message = "the template is no longer in the source"
+	return b
+}
+
+func templateOf(b *workv1alpha2.ResourceBinding) api.ID {
+	r := b.Spec.Resource
+	return record.ObjectRef{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}.ID()
+}
+
+func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
+	t := b.template
+	var held policy.Claim
+	if b.old != nil {
+		b.row.Previous = b.old.Spec.Clusters
+		if ref := b.old.Spec.Policy; ref != nil {
+			held = policyClaim(ref)
+		}
+	}
+	choice := p.input.policies.value.Choose(policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}, held, policy.Options{OverrideExists: p.input.overrides.value.Has})
+	if p.Options.Explain {
+		b.row.Choice = choice
+	}
+	replicas, err := p.input.rules.value.Replicas(t.Content)
+	if err != nil {
+		p.find(t.Finding(render.Error, "interpret-replicas", nil, "its replicas cannot be told: %v", err))
+		p.keep(b, fmt.Sprintf("its replicas cannot be told: %v", err))
+		return
+	}
+	b.replicas = replicas
+	switch {
+	case choice.Policy == nil && b.old == nil:
+		p.unbound(t.ID, choice.Message)
+		p.settled(b, choice.Message)
+		return
+	case choice.Skipped, choice.Undecided:
+		p.keep(b, choice.Message)
+		return
+	case choice.Policy == nil && p.lost && held != (policy.Claim{}):
+		p.keep(b, "the source could not be read in full; what is placed stays")
+		return
+	case choice.Policy == nil && b.old.Spec.Policy == nil && len(b.old.Spec.RequiredBy) > 0:
+		return // a dependency alone: depend decides
+	case choice.Policy == nil:
+		p.release(b, choice)
+		return
+	case len(choice.Waiting) > 0:
+		message := "waits for the override policies " + strings.Join(choice.Waiting, ", ")
+		if b.old == nil {
+			p.unbound(t.ID, message)
+		} else {
+			p.keep(b, message)
+		}
+		return
+	}
+	if p.claim(b, choice) {
+		p.schedule(b, peers)
+		if b.old != nil {
+			p.settled(b, "")
+		}
+	}
+}
+
+func (p *pass) unbound(id api.ID, message string) {
+	p.Unbound = append(p.Unbound, Unbound{id, message})
+}
+
+// keep leaves a binding and its works as they are.
+func (p *pass) keep(b *bound, message string) {
+	b.row.Message = message
+	if b.old == nil {
+		p.unbound(b.template.ID, message)
+		return
+	}
+	b.next, b.kept = b.old, true
+	b.row.Policy, b.row.Clusters = b.old.Spec.Policy, b.old.Spec.Clusters
+}
+
+// release takes the claim off a binding whose policy is gone or no longer selects the template. The
+// clusters stay as they are until another policy takes it.
+func (p *pass) release(b *bound, choice policy.Choice) {
+	next := *b.old
+	next.Spec.Policy = nil
+	b.next = &next
+	b.row.Clusters, b.row.Message = next.Spec.Clusters, choice.Message
+	p.unbound(b.template.ID, choice.Message)
+}
+
+// claim builds the binding from its policy and template, with the old one's assignment. It returns
+// false if that cannot be done now and the binding stays as it is.
+func (p *pass) claim(b *bound, choice policy.Choice) bool {
+	t, held := b.template, choice.Policy
+	next := &workv1alpha2.ResourceBinding{TypeMeta: metav1.TypeMeta{APIVersion: workv1alpha2.APIVersion, Kind: kindOf(b.row.Key)}}
+	if b.old != nil {
+		copied := *b.old
+		next = &copied
+	}
+	next.ObjectMeta = metav1.ObjectMeta{
+		Namespace: b.row.Key.Namespace, Name: b.row.Key.Name, UID: next.UID,
+		Annotations: with(next.Annotations, annotationTemplate, p.Memo.templateHash(t)),
+	}
+	spec := &next.Spec
+	spec.Resource = workv1alpha2.ObjectReference{APIVersion: t.APIVersion(), Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: spec.Resource.UID}
+	sameHolder := b.old != nil && b.old.Spec.Policy != nil && policyClaim(b.old.Spec.Policy) == held.Claim()
+	if !held.Lazy() || !sameHolder || b.old.Annotations[annotationTemplate] != next.Annotations[annotationTemplate] {
+		if err := held.Into(spec, labelsOf(t.Content), p.priorities()); err != nil {
+			p.find(held.Source.Finding(render.Error, "priority-class-missing", []string{"spec", "schedulePriority", "priorityClassName"}, "%v", err))
+			p.keep(b, err.Error())
+			return false
+		}
+	}
+	spec.Replicas, spec.ReplicaRequirements, spec.Components = b.replicas.Count, b.replicas.Requirements, b.replicas.Components
+	for _, order := range p.input.orders.value {
+		if marker := order.marker(t.ID); marker != "" && next.Annotations[annotationRebalanced] != marker && b.old != nil {
+			next.Annotations = with(next.Annotations, annotationRebalanced, marker)
+			spec.RescheduleTriggeredAt = order.triggeredAt(p.Now)
+		}
+	}
+	b.next = next
+	b.row.Policy = spec.Policy
+	return true
+}
+
+func policyClaim(r *workv1alpha2.PolicyReference) policy.Claim {
+	return policy.Claim{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+func kindOf(key record.BindingKey) string {
+	if key.Namespace == "" {
+		return workv1alpha2.KindClusterResourceBinding
+	}
+	return workv1alpha2.KindResourceBinding
+}
+
+// with is a copy of annotations with one key set, without the marks of Karmada's claims.
+func with(annotations map[string]string, key, value string) map[string]string {
+	next := map[string]string{key: value}
+	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced} {
+		if v, ok := annotations[k]; ok && k != key {
+			next[k] = v
+		}
+	}
+	return next
+}
+
+// priorities are the values of the PriorityClasses in the source.
+func (p *pass) priorities() map[string]int32 {
+	values := map[string]int32{}
+	for _, t := range p.input.templates {
+		if value, ok := t.Content["value"].(int64); ok && t.Group == "scheduling.k8s.io" && t.Kind == "PriorityClass" {
+			values[t.Name] = int32(value)
+		}
+	}
+	return values
+}
+
+func labelsOf(o api.Object) map[string]string {
+	meta, _ := o["metadata"].(map[string]any)
+	m, _ := meta["labels"].(map[string]any)
+	labels := make(map[string]string, len(m))
+	for k, v := range m {
+		if s, ok := v.(string); ok {
+			labels[k] = s
+		}
+	}
+	return labels
+}
+
+// schedule asks for clusters and writes the answer into the binding.
+func (p *pass) schedule(b *bound, peers *schedule.Peers) {
+	next := b.next
+	result := p.fleet.schedule.Schedule(schedule.Request{
+		Binding: next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
+		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
+	})
+	if p.Options.Explain {
+		b.row.Schedule = &result
+	}
+	b.row.Clusters, b.row.Failure, b.row.Message = result.Clusters, string(result.Failure), result.Message
+	b.zero = result.ZeroReplicas
+	if !result.Wake.IsZero() {
+		p.wakeAt(result.Wake)
+	}
+	status := &next.Status
+	switch {
+	case !result.Trigger.Asks():
+		b.row.Message = standing[result.Trigger]
+		return
+	case result.Failure != "":
+		next.Spec.Clusters = result.Clusters
+		status.Conditions = withScheduled(status.Conditions, metav1.ConditionFalse, string(result.Failure), result.Message, p.Now)
+		peers.Put(next)
+		return
+	}
+	placement := p.fleet.schedule.AppliedPlacement(next.Spec.Placement)
+	if !slices.EqualFunc(next.Spec.Clusters, result.Clusters, sameTarget) || next.Annotations[schedule.AnnotationAppliedPlacement] != placement || triggered(next) {
+		t := metav1.NewTime(p.Now.UTC().Truncate(time.Second))
+		if trigger := next.Spec.RescheduleTriggeredAt; trigger != nil && trigger.After(t.Time) {
+			t = *trigger
+		}
+		status.LastScheduledTime = &t
+	}
+	next.Spec.Clusters = result.Clusters
+	next.Annotations = with(next.Annotations, schedule.AnnotationAppliedPlacement, placement)
+	status.SchedulerObservedAffinityName, status.SchedulerObservedGeneration = result.Affinity, 0
+	status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", "Binding has been scheduled successfully.", p.Now)
+	peers.Put(next)
+}
+
+// standing says why a binding was not scheduled.
+var standing = map[schedule.Trigger]string{
+	schedule.Suspended:      "scheduling is suspended; another system has taken the binding",
+	schedule.OtherScheduler: "schedulerName names another scheduler, which decides",
+	schedule.Standing:       "nothing that moves a divided workload has changed",
+}
+
+// triggered: an order to reschedule is not yet carried out.
+func triggered(b *workv1alpha2.ResourceBinding) bool {
+	trigger, last := b.Spec.RescheduleTriggeredAt, b.Status.LastScheduledTime
+	return trigger != nil && last != nil && trigger.After(last.Time)
+}
+
+func withScheduled(conditions []metav1.Condition, status metav1.ConditionStatus, reason, message string, now time.Time) []metav1.Condition {
+	c := metav1.Condition{Type: workv1alpha2.ConditionScheduled, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second))}
+	conditions = slices.Clone(conditions)
+	for i, old := range conditions {
+		if old.Type != c.Type {
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+		conditions[i] = c
+		return conditions
+	}
+	return append(conditions, c)
+}
+
+func sameTarget(a, b workv1alpha2.TargetCluster) bool { return reflect.DeepEqual(a, b) }
+
+// unhealthy are the members whose copy is known to be sick: scaling takes nothing from them.
+func (p *pass) unhealthy(b *bound) map[string]bool {
+	if b.old == nil {
+		return nil
+	}
+	var names map[string]bool
+	for _, item := range p.copies(b, b.old) {
+		if item.Health == workv1alpha2.ResourceUnhealthy {
+			if names == nil {
+				names = map[string]bool{}
+			}
+			names[item.ClusterName] = true
+		}
+	}
+	return names
+}
+
+// peers are the bindings as they were; those decided in this pass are put over them.
+func (p *pass) peers() *schedule.Peers {
+	var grouped []*workv1alpha2.ResourceBinding
+	for _, key := range sortedBindings(p.Previous.Bindings) {
+		if b := p.Previous.Bindings[key]; b.Spec.WorkloadAffinityGroups != nil {
+			grouped = append(grouped, b)
+		}
+	}
+	return schedule.NewPeers(grouped)
+}
+
+func sortedBindings(m map[record.BindingKey]*workv1alpha2.ResourceBinding) []record.BindingKey {
+	keys := make([]record.BindingKey, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, record.BindingKey.Compare)
+	return keys
+}
+
+func semanticEqual(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }

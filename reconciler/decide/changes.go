@@ -1,0 +1,313 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+)
+
+// Reason is the word for why something changed, as the trailer Godwit-Reason carries it.
+type Reason string
+
+const (
+	PolicyChange   Reason = "PolicyChange"
+	TemplateChange Reason = "TemplateChange"
+	ClusterFailure Reason = "ClusterFailure"
+	Rebalance      Reason = "Rebalance"
+	PurgeDone      Reason = "PurgeDone"
+	Operator       Reason = "Operator"
+	Status         Reason = "Status"
+)
+
+// weight ranks reasons: a commit that has several gives the first.
+var weight = []Reason{ClusterFailure, Rebalance, PolicyChange, TemplateChange, Operator, PurgeDone, Status}
+
+// Commit is what is written to the state branch: the files, and the words that say why.
+type Commit struct {
+	Files   []record.File
+	Subject string
+	Body    string
+	Reason  Reason
+	Source  string
+	Time    time.Time
+	Version string
+	// StatusAlone: nothing was decided, only what was seen is written down.
+	StatusAlone bool
+}
+
+// event is one line of what a pass changed.
+type event struct {
+	verb, object, what string
+	reason             Reason
+}
+
+// conclude compares the next state with the previous one and finds the words for it.
+func (p *pass) conclude() error {
+	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.retiredEvents())
+	meta := &p.next.Meta
+	meta.APIVersion, meta.Kind, meta.FormatVersion = record.APIVersion, "State", record.FormatVersion
+	meta.Source = record.Source{URL: p.Options.SourceURL, Branch: cmp.Or(p.Source.Branch, p.Options.SourceBranch), Path: p.Options.SourcePath, Commit: string(p.Source.Revision)}
+	meta.Policies = p.input.policies.value.Hash()
+	p.Next = p.next
+
+	files, err := record.Diff(p.Previous, p.next)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	now := p.Now.UTC().Truncate(time.Second)
+	meta.PassTime = metav1.NewTime(now)
+	for i := range files {
+		if files[i].Path == record.MetaPath {
+			if files[i].Data, err = record.EncodeMeta(*meta); err != nil {
+				return err
+			}
+		}
+	}
+	if len(events) == 0 {
+		events = append(events, event{"status", p.statusOf(), "what was observed", Status})
+	}
+	c := &Commit{Files: files, Source: string(p.Source.Revision), Time: now, Version: p.Options.Version}
+	c.Subject, c.Body, c.Reason = describe(events)
+	c.StatusAlone = c.Reason == Status
+	if p.approved && len(p.Works) > 0 {
+		c.Body += "\nThe source commit approves its deletions."
+	}
+	p.Commit = c
+	return nil
+}
+
+// statusOf names the one binding whose status changed, or counts them.
+func (p *pass) statusOf() string {
+	var keys []string
+	for _, b := range p.bound {
+		if b.next != nil && b.old != b.next {
+			keys = append(keys, b.row.Key.String())
+		}
+	}
+	switch len(keys) {
+	case 0:
+		return "members"
+	case 1:
+		return keys[0]
+	}
+	return fmt.Sprintf("%d bindings", len(keys))
+}
+
+func (p *pass) memberEvents() []event {
+	var events []event
+	for _, name := range sortedKeys(p.next.Members) {
+		next, old := p.next.Members[name], p.Previous.Members[name]
+		switch {
+		case old == nil:
+			events = append(events, event{"cluster", name, "joined, " + readyText(next), Operator})
+		case old == next:
+		case old.DeletionTimestamp == nil && next.DeletionTimestamp != nil:
+			events = append(events, event{"cluster", name, "leaves", Operator})
+		case readiness(old).Status != readiness(next).Status:
+			reason := ClusterFailure
+			if readiness(next).Status == metav1.ConditionTrue || readiness(old).Status == "" {
+				reason = Status
+			}
+			events = append(events, event{"cluster", name, readyText(next), reason})
+		case !sameRegistration(old, next):
+			events = append(events, event{"cluster", name, "registration changed", Operator})
+		}
+	}
+	for _, name := range sortedKeys(p.Previous.Members) {
+		if p.next.Members[name] == nil {
+			events = append(events, event{"cluster", name, "left", Operator})
+		}
+	}
+	return events
+}
+
+func sameRegistration(a, b *clusterv1alpha1.Cluster) bool {
+	x, y := *a, *b
+	x.Status, y.Status = clusterv1alpha1.ClusterStatus{}, clusterv1alpha1.ClusterStatus{}
+	x.Spec.ID, y.Spec.ID = "", ""
+	return semanticEqual(&x, &y)
+}
+
+// bindingEvents fills p.Bindings and p.Works and says what changed.
+func (p *pass) bindingEvents() []event {
+	changedOn := p.changedWorks()
+	samePolicies := p.Previous.Meta.Policies == p.input.policies.value.Hash() || p.Previous.Meta.Policies == ""
+	var events []event
+	for _, b := range p.bound {
+		row := &b.row
+		on := changedOn[workOwner(b)]
+		row.Change, row.Reason = p.classify(b, on, samePolicies)
+		if e, ok := row.event(on); ok {
+			events = append(events, e)
+		}
+		p.Bindings = append(p.Bindings, *row)
+	}
+	return events
+}
+
+// classify tells what happened to a binding and why.
+func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reason) {
+	switch {
+	case b.next == nil:
+		return Removed, TemplateChange
+	case b.old == nil && samePolicies:
+		return Added, TemplateChange
+	case b.old == nil:
+		return Added, PolicyChange
+	}
+	reason := PolicyChange
+	switch {
+	case b.next.Annotations[annotationRebalanced] != b.old.Annotations[annotationRebalanced]:
+		reason = Rebalance
+	case b.next.Annotations[annotationTemplate] != b.old.Annotations[annotationTemplate]:
+		reason = TemplateChange
+	case semanticEqual(b.old.Spec.Placement, b.next.Spec.Placement) && !sameClusters(b.old, b.next):
+		reason = Operator // the fleet changed, not what is asked of it
+	}
+	before, after := targets(b.old), targets(b.next)
+	switch {
+	case !slices.Equal(names(before), names(after)):
+		return Moved, reason
+	case !sameReplicas(before, after):
+		return Scaled, reason
+	case len(on) > 0 || !semanticEqual(b.old.Spec, b.next.Spec):
+		return Updated, reason
+	}
+	return Unchanged, ""
+}
+
+func sameClusters(a, b *workv1alpha2.ResourceBinding) bool {
+	return sameReplicas(targets(a), targets(b))
+}
+
+func names(clusters []workv1alpha2.TargetCluster) []string {
+	names := make([]string, len(clusters))
+	for i, c := range clusters {
+		names[i] = c.Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+func sameReplicas(a, b []workv1alpha2.TargetCluster) bool {
+	byName := func(x, y workv1alpha2.TargetCluster) int { return cmp.Compare(x.Name, y.Name) }
+	a, b = slices.SortedFunc(slices.Values(a), byName), slices.SortedFunc(slices.Values(b), byName)
+	return slices.EqualFunc(a, b, sameTarget)
+}
+
+// changedWorks lists the works added and updated, and by template the members they are on.
+func (p *pass) changedWorks() map[string][]string {
+	on := map[string][]string{}
+	for _, path := range sortedKeys(p.next.Works) {
+		next := p.next.Works[path]
+		old, was := p.Previous.Works[path]
+		if was && old.Hash == next.Hash {
+			continue
+		}
+		change := Updated
+		if !was {
+			change = Added
+		}
+		p.Works = append(p.Works, WorkRow{Path: path, Cluster: next.Member, ID: next.ID, Change: change})
+		owner := next.ID.Unversioned().String()
+		on[owner] = append(on[owner], next.Member)
+	}
+	slices.SortFunc(p.Works, func(a, b WorkRow) int { return cmp.Compare(a.Path, b.Path) })
+	return on
+}
+
+func workOwner(b *bound) string { return b.row.Template.Unversioned().String() }
+
+// event is the row in the words of a commit; ok is false if there is nothing to say.
+func (r *BindingRow) event(on []string) (event, bool) {
+	switch r.Change {
+	case Added, Moved, Scaled:
+		if r.Failure != "" && len(r.Clusters) == 0 {
+			return event{"schedule", r.Key.String(), r.Failure, r.Reason}, true
+		}
+		return event{"schedule", r.Key.String(), targetsText(r.Clusters), r.Reason}, true
+	case Removed:
+		return event{"remove", r.Key.String(), "the template is gone", r.Reason}, true
+	case Updated:
+		what := "the policy's terms"
+		if len(on) > 0 {
+			what = strings.Join(on, " ")
+		}
+		return event{"update", r.Key.String(), what, r.Reason}, true
+	}
+	return event{}, false
+}
+
+// targetsText is "kube02=3 kube03=1", or the names alone where there are no replicas.
+func targetsText(clusters []workv1alpha2.TargetCluster) string {
+	if len(clusters) == 0 {
+		return "nowhere"
+	}
+	words := make([]string, len(clusters))
+	for i, c := range slices.SortedFunc(slices.Values(clusters), func(a, b workv1alpha2.TargetCluster) int { return cmp.Compare(a.Name, b.Name) }) {
+		words[i] = c.Name
+		if c.Replicas > 0 {
+			words[i] = fmt.Sprintf("%s=%d", c.Name, c.Replicas)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func (p *pass) retiredEvents() []event {
+	gone := map[string]int{}
+	for path, r := range p.Previous.Retired {
+		if _, still := p.next.Retired[path]; !still {
+			gone[r.Cluster]++
+		}
+	}
+	var events []event
+	for _, member := range sortedKeys(gone) {
+		objects := "objects"
+		if gone[member] == 1 {
+			objects = "object"
+		}
+		events = append(events, event{"purge", member, fmt.Sprintf("%d %s gone", gone[member], objects), PurgeDone})
+	}
+	return events
+}
+
+// describe makes subject, body and reason of a commit from its events.
+func describe(events []event) (subject, body string, reason Reason) {
+	slices.SortStableFunc(events, func(a, b event) int {
+		return cmp.Compare(slices.Index(weight, a.reason), slices.Index(weight, b.reason))
+	})
+	first := events[0]
+	same := 0
+	for _, e := range events {
+		if e.verb == first.verb && e.reason == first.reason {
+			same++
+		}
+	}
+	if same == 1 {
+		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
+	} else {
+		noun := "bindings"
+		if first.verb == "cluster" || first.verb == "purge" {
+			noun = "members"
+		}
+		subject = fmt.Sprintf("%s: %d %s", first.verb, same, noun)
+	}
+	var b strings.Builder
+	const most = 50
+	for i, e := range events {
+		if i == most {
+			fmt.Fprintf(&b, "and %d more\n", len(events)-most)
+			break
+		}
+		fmt.Fprintf(&b, "- %s %s: %s\n", e.verb, e.object, e.what)
+	}
+	return subject, b.String(), first.reason
+}

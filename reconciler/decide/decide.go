@@ -1,0 +1,216 @@
+package decide
+
+import (
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/schedule"
+)
+
+// NamespaceMode says which members get a Namespace.
+type NamespaceMode string
+
+const (
+	// NamespacesNeeded sends a Namespace where a work needs it.
+	NamespacesNeeded NamespaceMode = "needed"
+	// NamespacesAll sends every Namespace of the source to every member, as Karmada does.
+	NamespacesAll NamespaceMode = "all"
+	// NamespacesNone sends none but those that a policy selects.
+	NamespacesNone NamespaceMode = "none"
+)
+
+// Options are the settings that decisions depend on. The zero value is usable: every field says
+// what zero stands for.
+type Options struct {
+	// DefaultNamespace is where objects without a namespace are; empty means "default".
+	DefaultNamespace string
+	// Fleet is the name in our marks; empty means "godwit".
+	Fleet string
+	// CompatKarmada turns the rows of the differences that have a switch back to Karmada's answer.
+	CompatKarmada bool
+	// Namespaces: empty means NamespacesNeeded.
+	Namespaces NamespaceMode
+	// SecretKey tells secret values apart in the record. Without one they cannot be compared, and a
+	// Secret that was there before counts as unchanged.
+	SecretKey []byte
+	// MaxDeletePercent is the brake on deletions of one member's works; 0 means 50, 100 or more is off.
+	MaxDeletePercent int
+	// StatusInterval is how long changes that are status alone may wait for a commit; 0 means not at all.
+	StatusInterval time.Duration
+	// SourceURL, SourceBranch and SourcePath are what state.yaml says of the source.
+	SourceURL, SourceBranch, SourcePath string
+	// Version is what the commit says of the program.
+	Version string
+	// Explain asks for verdicts and steps; without it only what changes is explained.
+	Explain bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.DefaultNamespace == "" {
+		o.DefaultNamespace = "default"
+	}
+	if o.Fleet == "" {
+		o.Fleet = "godwit"
+	}
+	if o.Namespaces == "" {
+		o.Namespaces = NamespacesNeeded
+	}
+	if o.MaxDeletePercent == 0 {
+		o.MaxDeletePercent = 50
+	}
+	return o
+}
+
+// Input is everything that a decision depends on.
+type Input struct {
+	Source gitstate.Snapshot
+	// Past holds the source at earlier commits, by commit: the one in Previous.Meta.Source and those
+	// in Previous.Meta.Held. It serves objects that have an error now. A commit that is missing
+	// makes the pass remove nothing.
+	Past map[string]fs.FS
+	// Previous is the state so far; nil means none.
+	Previous *record.State
+	Seen     Observations
+	Now      time.Time
+	Options  Options
+	// Memo carries work over from earlier calls; nil means none. A Memo serves one caller at a time.
+	Memo *Memo
+}
+
+// Decision is what follows.
+type Decision struct {
+	Next *record.State
+	// Bindings has one row for each template that a policy holds or held, sorted by template.
+	Bindings []BindingRow
+	// Unbound are the templates that no policy takes, sorted.
+	Unbound []Unbound
+	// Works lists works that are added, updated or removed, sorted by path. A removed one that the
+	// brake holds is not among them.
+	Works []WorkRow
+	// Findings of the input, sorted.
+	Findings []render.Finding
+	// Held are deletions that wait for an approval.
+	Held []HeldDeletion
+	// Commit says what to write on the state branch; nil means that nothing was decided.
+	Commit *Commit
+	// Wake is when to decide again even if nothing happens; zero means not before something does.
+	Wake time.Time
+}
+
+// Change is what happened to a binding or a work.
+type Change string
+
+const (
+	Added     Change = "added"
+	Removed   Change = "removed"
+	Moved     Change = "moved"
+	Scaled    Change = "scaled"
+	Updated   Change = "updated"
+	Unchanged Change = "unchanged"
+)
+
+// BindingRow explains one binding.
+type BindingRow struct {
+	Key      record.BindingKey
+	Template api.ID
+	Policy   *workv1alpha2.PolicyReference
+	Change   Change
+	Reason   Reason
+	Previous []workv1alpha2.TargetCluster
+	Clusters []workv1alpha2.TargetCluster
+	// Failure is empty or the reason of the Scheduled condition.
+	Failure string
+	Message string
+	// DependencyOf names the bindings that need this one.
+	DependencyOf []string
+	// Choice, Schedule and Overrides explain in full; only with Options.Explain.
+	Choice    policy.Choice
+	Schedule  *schedule.Result
+	Overrides map[string]override.Result
+	// RenderErrors by member.
+	RenderErrors []RenderError
+}
+
+// RenderError says why a member gets no new version of an object.
+type RenderError struct {
+	Cluster string
+	Message string
+}
+
+// Unbound is a template that runs nowhere.
+type Unbound struct {
+	Template api.ID
+	Message  string
+}
+
+// WorkRow is one work that changed.
+type WorkRow struct {
+	Path    string
+	Cluster string
+	ID      api.ID
+	Change  Change
+}
+
+// HeldDeletion is a deletion that the brake holds.
+type HeldDeletion struct {
+	Cluster string
+	Path    string
+	ID      api.ID
+	Message string
+}
+
+// Next decides. The error is that of a state or source that cannot be read at all.
+func Next(in Input) (*Decision, error) {
+	in.Options = in.Options.withDefaults()
+	if in.Previous == nil {
+		in.Previous = record.New()
+	}
+	if in.Memo == nil {
+		in.Memo = NewMemo()
+	}
+	p := &pass{Input: in, next: in.Previous.Clone(), Decision: &Decision{}}
+	p.read()
+	p.members()
+	p.bind()
+	p.render()
+	p.aggregate()
+	p.retire()
+	if err := p.conclude(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(p.Findings, render.Finding.Compare)
+	p.Findings = slices.Compact(p.Findings)
+	return p.Decision, nil
+}
+
+// pass is one call of Next, passed from stage to stage.
+type pass struct {
+	Input
+	*Decision
+	next *record.State
+
+	input    *compiled
+	fleet    *fleet
+	bound    []*bound
+	approved bool
+	// lost: something in the source cannot be read and has no earlier version, so that a missing name
+	// proves nothing; no binding is removed.
+	lost bool
+}
+
+func (p *pass) find(f ...render.Finding) { p.Findings = append(p.Findings, f...) }
+
+// wakeAt asks for another decision at t, if nothing asked for an earlier one.
+func (p *pass) wakeAt(t time.Time) {
+	if p.Wake.IsZero() || t.Before(p.Wake) {
+		p.Wake = t
+	}
+}

@@ -1,0 +1,181 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/godwit-gitops/godwit/api"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
+	"github.com/godwit-gitops/godwit/render/manifest"
+)
+
+// depend gives what templates refer to the clusters of those templates: attached bindings with a
+// snapshot of each binding that needs them.
+func (p *pass) depend() {
+	byKey := make(map[record.BindingKey]*bound, len(p.bound))
+	for _, b := range p.bound {
+		byKey[b.row.Key] = b
+	}
+	owners := map[record.BindingKey][]*bound{}
+	templates := map[record.BindingKey]*manifest.Object{}
+	for _, b := range p.bound {
+		if b.next == nil || b.template == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(b.next.Spec.Clusters) == 0 {
+			continue
+		}
+		refs, err := p.input.rules.value.Dependencies(b.template.Content)
+		if err != nil {
+			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
+			continue
+		}
+		for _, t := range p.referenced(b, refs) {
+			key := record.BindingOf(t.ID)
+			if !slices.Contains(owners[key], b) {
+				owners[key] = append(owners[key], b)
+			}
+			templates[key] = t
+		}
+	}
+	for _, key := range sortedBindings(p.Previous.Bindings) {
+		if old := p.Previous.Bindings[key]; len(old.Spec.RequiredBy) > 0 && owners[key] == nil {
+			p.detach(byKey[key])
+		}
+	}
+	for key, t := range templates {
+		b := byKey[key]
+		if b == nil {
+			b = &bound{template: t, old: p.Previous.Bindings[key], row: BindingRow{Key: key, Template: t.ID}}
+			if b.old != nil {
+				b.row.Previous = b.old.Spec.Clusters
+			}
+			p.bound = append(p.bound, b)
+		}
+		p.attach(b, owners[key])
+	}
+}
+
+// referenced are the templates that the references of b's template name. One that is not in the
+// source may exist on the members already, so it is a warning.
+func (p *pass) referenced(b *bound, refs []interpret.Reference) []*manifest.Object {
+	var found []*manifest.Object
+	for _, ref := range refs {
+		id := api.ID{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
+		id.Group, _ = api.SplitAPIVersion(ref.APIVersion)
+		if ref.Name != "" {
+			if t := p.input.all[id]; t != nil {
+				found = append(found, t)
+			} else {
+				p.find(b.template.Finding(render.Warning, "dependency-missing", nil,
+					"%s is needed (propagateDeps) and not in the source; it goes along as soon as it is there", id))
+			}
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(ref.LabelSelector)
+		if err != nil {
+			continue
+		}
+		for _, t := range p.input.templates {
+			if t.Group == id.Group && t.Kind == id.Kind && t.Namespace == id.Namespace && selector.Matches(labels.Set(labelsOf(t.Content))) {
+				found = append(found, t)
+			}
+		}
+	}
+	return found
+}
+
+// attach records on b's binding where the bindings run that need it.
+func (p *pass) attach(b *bound, owners []*bound) {
+	if b.kept {
+		return
+	}
+	next := b.next
+	if next == nil {
+		next = &workv1alpha2.ResourceBinding{TypeMeta: metav1.TypeMeta{APIVersion: workv1alpha2.APIVersion, Kind: kindOf(b.row.Key)}}
+		if b.old != nil {
+			next.Status, next.UID = b.old.Status, b.old.UID
+		}
+		t := b.template
+		next.ObjectMeta = metav1.ObjectMeta{Namespace: b.row.Key.Namespace, Name: b.row.Key.Name, UID: next.UID,
+			Annotations: map[string]string{annotationTemplate: p.Memo.templateHash(t)}}
+		next.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: t.APIVersion(), Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
+	}
+	slices.SortFunc(owners, func(a, b *bound) int { return a.row.Key.Compare(b.row.Key) })
+	next.Spec.RequiredBy = nil
+	for _, o := range owners {
+		next.Spec.RequiredBy = append(next.Spec.RequiredBy, workv1alpha2.BindingSnapshot{
+			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
+		})
+		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
+	}
+	if next.Spec.Policy == nil {
+		p.inherit(b, next, owners)
+		p.dropUnbound(b.template.ID)
+		b.row.Clusters = targets(next)
+		b.row.Message = fmt.Sprintf("needed by %s", b.row.DependencyOf[0])
+		if n := len(owners) - 1; n > 0 {
+			b.row.Message += fmt.Sprintf(" and %d more", n)
+		}
+	}
+	b.next = next
+}
+
+// inherit combines what the owners say: Overwrite and preservation win.
+func (p *pass) inherit(b *bound, next *workv1alpha2.ResourceBinding, owners []*bound) {
+	preserve, overwrites, preserves := false, 0, 0
+	next.Spec.ConflictResolution = policyv1alpha1.ConflictAbort
+	for _, o := range owners {
+		if o.next.Spec.ConflictResolution == policyv1alpha1.ConflictOverwrite {
+			next.Spec.ConflictResolution = policyv1alpha1.ConflictOverwrite
+			overwrites++
+		}
+		if k := o.next.Spec.PreserveResourcesOnDeletion; k != nil && *k {
+			preserve = true
+			preserves++
+		}
+	}
+	next.Spec.PreserveResourcesOnDeletion = nil
+	if preserve {
+		next.Spec.PreserveResourcesOnDeletion = &preserve
+	}
+	if n := len(owners); overwrites%n != 0 || preserves%n != 0 {
+		p.find(b.template.Finding(render.Warning, "dependency-conflict", nil,
+			"the %d bindings that need it do not agree on conflictResolution or preserveResourcesOnDeletion; Overwrite and true win", n))
+	}
+}
+
+// detach takes the snapshots off a binding that nothing needs any more; without a policy of its own it goes.
+func (p *pass) detach(b *bound) {
+	if b == nil || b.kept {
+		return
+	}
+	if b.next == nil {
+		b.row.Message = "nothing needs it any more"
+		return
+	}
+	next := *b.next
+	next.Spec.RequiredBy = nil
+	b.next = &next
+}
+
+func (p *pass) dropUnbound(id api.ID) {
+	p.Unbound = slices.DeleteFunc(p.Unbound, func(u Unbound) bool { return u.Template == id })
+}
+
+// targets are the clusters of a binding: its own, then those of what needs it, each once.
+func targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
+	all := slices.Clone(b.Spec.Clusters)
+	for _, owner := range b.Spec.RequiredBy {
+		for _, c := range owner.Clusters {
+			if !slices.ContainsFunc(all, func(t workv1alpha2.TargetCluster) bool { return t.Name == c.Name }) {
+				all = append(all, workv1alpha2.TargetCluster{Name: c.Name, Replicas: c.Replicas})
+			}
+		}
+	}
+	return all
+}

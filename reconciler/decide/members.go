@@ -1,0 +1,243 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/manifest"
+	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/schedule"
+)
+
+// registration is a Cluster of the source.
+type registration struct {
+	object  *manifest.Object
+	cluster *clusterv1alpha1.Cluster
+}
+
+func compileClusters(objects []*manifest.Object) ([]*registration, []render.Finding) {
+	var registered []*registration
+	var findings []render.Finding
+	for _, o := range objects {
+		c, found := policy.Cluster(o)
+		findings = append(findings, found...)
+		if c != nil {
+			registered = append(registered, &registration{o, c})
+		}
+	}
+	return registered, findings
+}
+
+// fleet is the members as scheduling and overriding see them.
+type fleet struct {
+	clusters []*clusterv1alpha1.Cluster // sorted by name
+	schedule *schedule.Fleet
+	byName   map[string]*affinity.Cluster
+	leaving  map[string]bool
+}
+
+// members makes the next clusters/ and the fleet.
+func (p *pass) members() {
+	registered := map[string]bool{}
+	var clusters []*clusterv1alpha1.Cluster
+	for _, r := range p.input.clusters.value {
+		name := r.cluster.Name
+		registered[name] = true
+		facts, seen := p.Seen.Members[name]
+		old := p.Previous.Members[name]
+		next := p.member(r.cluster, old, facts, seen)
+		if old != nil && equality.Semantic.DeepEqual(old, next) {
+			next = old
+		}
+		if old != nil && old.Spec.ID != "" && seen && facts.UID != "" && facts.UID != next.Spec.ID {
+			p.find(r.object.Finding(render.Error, "foreign-member", []string{"metadata", "name"},
+				"the cluster behind the credentials of %s has UID %s, the recorded member has %s: nothing is written there; to adopt the new cluster set spec.id to its UID", name, facts.UID, next.Spec.ID))
+		}
+		p.next.Members[name] = next
+		clusters = append(clusters, next)
+	}
+	for _, name := range sortedKeys(p.Previous.Members) {
+		if registered[name] {
+			continue
+		}
+		if p.lost {
+			clusters = append(clusters, p.Previous.Members[name])
+			continue
+		}
+		// A member that left the source is being deleted: nothing new goes there, and its file stays
+		// until nothing of ours is left on it.
+		next := p.Previous.Members[name]
+		if next.DeletionTimestamp == nil {
+			left := *next
+			t := metav1.NewTime(p.Now.UTC())
+			left.DeletionTimestamp = &t
+			next = &left
+		}
+		p.next.Members[name] = next
+		clusters = append(clusters, next)
+	}
+	slices.SortFunc(clusters, func(a, b *clusterv1alpha1.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	p.fleet = p.Memo.fleetOf(clusters)
+}
+
+// fleetOf compiles the fleet; the same clusters as last time give the same one.
+func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster) *fleet {
+	if m.fleet != nil && slices.Equal(m.fleet.clusters, clusters) {
+		return m.fleet
+	}
+	f := &fleet{clusters: clusters, schedule: schedule.NewFleet(clusters), byName: make(map[string]*affinity.Cluster, len(clusters)), leaving: map[string]bool{}}
+	for _, c := range clusters {
+		a := affinity.Of(c)
+		f.byName[c.Name] = &a
+		f.leaving[c.Name] = c.DeletionTimestamp != nil
+	}
+	m.fleet = f
+	return f
+}
+
+// member is the next clusters/<member>.yaml: what people say, and what was observed.
+func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, seen bool) *clusterv1alpha1.Cluster {
+	next := &clusterv1alpha1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: said.Name, Labels: said.Labels, Annotations: said.Annotations},
+		Spec:       said.Spec,
+		Status:     said.Status,
+	}
+	if old != nil {
+		if next.Spec.ID == "" {
+			next.Spec.ID = old.Spec.ID
+		}
+		// What is observed builds on the record; offline, the manifest's own status goes first.
+		if seen || equality.Semantic.DeepEqual(said.Status, clusterv1alpha1.ClusterStatus{}) {
+			next.Status = old.Status
+		}
+	}
+	if seen {
+		if next.Spec.ID == "" {
+			next.Spec.ID = facts.UID
+		}
+		next.Status = observed(next.Status, facts)
+	}
+	next.Spec.Taints = p.taints(said, old, readiness(next))
+	return next
+}
+
+// observed is the status with the facts in it. What the member could not be asked for stays.
+func observed(status clusterv1alpha1.ClusterStatus, facts MemberFacts) clusterv1alpha1.ClusterStatus {
+	if facts.Version != "" {
+		status.KubernetesVersion = facts.Version
+	}
+	if facts.APIs != nil {
+		status.APIEnablements = facts.APIs
+		complete := metav1.Condition{Type: clusterv1alpha1.ConditionCompleteAPIEnablements, Status: metav1.ConditionTrue, Reason: "Complete"}
+		if !facts.APIsComplete {
+			complete.Status, complete.Reason = metav1.ConditionFalse, "Partial"
+		}
+		status.Conditions = withCondition(status.Conditions, complete)
+	}
+	if facts.Ready != "" {
+		status.Conditions = withCondition(status.Conditions, metav1.Condition{
+			Type: clusterv1alpha1.ConditionReady, Status: facts.Ready, Reason: facts.Reason, Message: facts.Message,
+			LastTransitionTime: metav1.NewTime(facts.Since.UTC()),
+		})
+	}
+	return status
+}
+
+// withCondition replaces the condition of that type; a status that stays keeps its time and, so that
+// a change of words alone is no commit, its message.
+func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
+	conditions = slices.Clone(conditions)
+	c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC().Truncate(1e9))
+	i := slices.IndexFunc(conditions, func(o metav1.Condition) bool { return o.Type == c.Type })
+	if i < 0 {
+		conditions = append(conditions, c)
+		slices.SortFunc(conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+		return conditions
+	}
+	if old := conditions[i]; old.Status == c.Status && old.Reason == c.Reason {
+		return conditions
+	}
+	conditions[i] = c
+	return conditions
+}
+
+// readiness is the Ready condition, Unknown with an empty reason where nobody looked yet.
+func readiness(c *clusterv1alpha1.Cluster) metav1.Condition {
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == clusterv1alpha1.ConditionReady {
+			return cond
+		}
+	}
+	return metav1.Condition{Type: clusterv1alpha1.ConditionReady}
+}
+
+// taints are the manual ones, and those of the member's health with the times they were put on.
+//
+// Differs from Karmada: a member that is not ready or unreachable gets NoExecute besides NoSchedule
+// (differences, row 2).
+func (p *pass) taints(said, old *clusterv1alpha1.Cluster, ready metav1.Condition) []corev1.Taint {
+	taints := slices.Clone(said.Spec.Taints)
+	key := map[metav1.ConditionStatus]string{
+		metav1.ConditionFalse:   clusterv1alpha1.TaintNotReady,
+		metav1.ConditionUnknown: clusterv1alpha1.TaintUnreachable,
+	}[ready.Status]
+	if key != "" {
+		effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}
+		if p.Options.CompatKarmada {
+			effects = effects[:1]
+		}
+		for _, effect := range effects {
+			t := corev1.Taint{Key: key, Effect: effect}
+			if !slices.ContainsFunc(taints, sameTaint(t)) {
+				taints = append(taints, t)
+			}
+		}
+	}
+	for i := range taints {
+		t := &taints[i]
+		if t.TimeAdded != nil {
+			continue
+		}
+		var before *corev1.Taint
+		if old != nil {
+			if j := slices.IndexFunc(old.Spec.Taints, sameTaint(*t)); j >= 0 {
+				before = &old.Spec.Taints[j]
+			}
+		}
+		switch {
+		case before != nil:
+			t.TimeAdded = before.TimeAdded
+		case t.Key == key && !ready.LastTransitionTime.IsZero():
+			t.TimeAdded = &metav1.Time{Time: ready.LastTransitionTime.UTC()}
+		case t.Effect == corev1.TaintEffectNoExecute:
+			t.TimeAdded = &metav1.Time{Time: p.Now.UTC().Truncate(1e9)}
+		}
+	}
+	return taints
+}
+
+func sameTaint(t corev1.Taint) func(corev1.Taint) bool {
+	return func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
+}
+
+// readyText is how people say a member's readiness.
+func readyText(c *clusterv1alpha1.Cluster) string {
+	ready := readiness(c)
+	switch ready.Status {
+	case metav1.ConditionTrue:
+		return "Ready"
+	case metav1.ConditionFalse:
+		return "NotReady"
+	case metav1.ConditionUnknown:
+		return "Unreachable"
+	}
+	return "not looked at yet"
+}

@@ -1,0 +1,244 @@
+package decide
+
+import (
+	"io/fs"
+	"slices"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
+	"github.com/godwit-gitops/godwit/render/kustomize"
+	"github.com/godwit-gitops/godwit/render/manifest"
+	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/policy"
+)
+
+// Memo carries over from one call of Next to the following what depends on inputs that stay the
+// same. It never changes an answer. A Memo serves one caller at a time.
+type Memo struct {
+	manifests *manifest.Cache
+	earlier   *manifest.Cache            // of trees that are not the newest
+	trees     map[string][]manifest.Unit // by hash of the whole tree; the trees of the last pass
+	compiled  *compiled
+	fleet     *fleet
+	bindings  map[api.ID]*bindingMemo
+	works     map[workKey]*workMemo
+	templates map[*manifest.Object]prepared // by the object as read
+	hashes    map[*manifest.Object]string   // by the template
+}
+
+// prepared is a template with the defaults that an API server fills in.
+type prepared struct {
+	template *manifest.Object
+	hash     string // of what users write
+}
+
+// NewMemo is an empty one.
+func NewMemo() *Memo {
+	return &Memo{
+		manifests: &manifest.Cache{},
+		earlier:   &manifest.Cache{},
+		trees:     map[string][]manifest.Unit{},
+		bindings:  map[api.ID]*bindingMemo{},
+		works:     map[workKey]*workMemo{},
+		templates: map[*manifest.Object]prepared{},
+		hashes:    map[*manifest.Object]string{},
+	}
+}
+
+// keptTrees bounds the parsed trees that are kept: the newest, the one before, and files held.
+const keptTrees = 4
+
+// parse reads a tree. A tree that is known by its hash is not read again.
+func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
+	if fsys == nil {
+		return nil
+	}
+	var hash string
+	if h, ok := fsys.(gitstate.HashFS); ok {
+		hash, _ = h.Hash(".")
+	}
+	if units, ok := m.trees[hash]; ok && hash != "" {
+		return units
+	}
+	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Cache: cache})
+	if hash != "" {
+		if len(m.trees) >= keptTrees {
+			clear(m.trees)
+		}
+		m.trees[hash] = units
+	}
+	return units
+}
+
+// compiled is the source's objects sorted into what they are for.
+type compiled struct {
+	objects   []*manifest.Object
+	templates []*manifest.Object
+	all       map[api.ID]*manifest.Object // by identity without version
+	policies  part[*policy.Set]
+	overrides part[*override.Set]
+	rules     part[*interpret.Interpreter]
+	clusters  part[[]*registration]
+	orders    part[[]*order]
+	others    part[struct{}]
+	findings  []render.Finding
+}
+
+// part is what objects of some kinds compile to.
+type part[T any] struct {
+	objects  []*manifest.Object
+	value    T
+	findings []render.Finding
+	// version counts how often it was compiled; 0 means never.
+	version int
+}
+
+// again compiles, unless the objects are those of last time.
+func (last part[T]) again(objects []*manifest.Object, compile func([]*manifest.Object) (T, []render.Finding)) part[T] {
+	if last.version > 0 && slices.Equal(last.objects, objects) {
+		return last
+	}
+	value, findings := compile(objects)
+	return part[T]{objects, value, findings, last.version + 1}
+}
+
+// compile sorts and compiles; the same objects as last time give the same value.
+func (m *Memo) compile(objects []*manifest.Object) *compiled {
+	if m.compiled != nil && slices.Equal(m.compiled.objects, objects) {
+		return m.compiled
+	}
+	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
+	var policies, overrides, customizations, clusters, orders, others []*manifest.Object
+	for _, o := range objects {
+		c.all[o.ID.Unversioned()] = o
+		switch manifest.RoleOf(o) {
+		case manifest.Policy:
+			switch o.Kind {
+			case override.KindOverridePolicy, override.KindClusterOverridePolicy:
+				overrides = append(overrides, o)
+			case policy.KindPropagationPolicy, policy.KindClusterPropagationPolicy:
+				policies = append(policies, o)
+			default:
+				others = append(others, o)
+			}
+		case manifest.Cluster:
+			clusters = append(clusters, o)
+		case manifest.Interpreter:
+			customizations = append(customizations, o)
+		case manifest.Rebalancer:
+			orders = append(orders, o)
+		case manifest.Template:
+			c.templates = append(c.templates, o)
+		}
+	}
+	c.templates = m.prepare(c.templates)
+	for _, t := range c.templates {
+		c.all[t.ID.Unversioned()] = t
+	}
+	last := m.compiled
+	if last == nil {
+		last = &compiled{}
+	}
+	c.policies = last.policies.again(policies, policy.Compile)
+	c.overrides = last.overrides.again(overrides, override.Compile)
+	c.rules = last.rules.again(customizations, compileRules)
+	c.clusters = last.clusters.again(clusters, compileClusters)
+	c.orders = last.orders.again(orders, compileOrders)
+	c.others = last.others.again(others, refuse)
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.others.findings)
+	m.compiled = c
+	return c
+}
+
+// place names an object in a finding.
+type place struct{ file, object string }
+
+// unusable are the objects with an error.
+func (c *compiled) unusable() map[place]bool {
+	var places map[place]bool
+	for _, f := range c.findings {
+		if f.Severity == render.Error && f.Object != "" {
+			if places == nil {
+				places = map[place]bool{}
+			}
+			places[place{f.File, f.Object}] = true
+		}
+	}
+	return places
+}
+
+// prepare fills in the defaults of templates and hashes them. Objects that were there last time give
+// the same templates again, and what is no longer there is forgotten.
+func (m *Memo) prepare(objects []*manifest.Object) []*manifest.Object {
+	templates := make([]*manifest.Object, len(objects))
+	known, hashes := make(map[*manifest.Object]prepared, len(objects)), make(map[*manifest.Object]string, len(objects))
+	for i, o := range objects {
+		p, ok := m.templates[o]
+		if !ok {
+			filled := *o
+			filled.Content = interpret.Default(o.Content)
+			p = prepared{&filled, policy.ContentHash(filled.Content)}
+		}
+		templates[i], known[o], hashes[p.template] = p.template, p, p.hash
+	}
+	m.templates, m.hashes = known, hashes
+	return templates
+}
+
+// templateHash is equal for two versions of a template between which no user changed anything.
+func (m *Memo) templateHash(t *manifest.Object) string { return m.hashes[t] }
+
+// bindingMemo is a template about which nothing changed the last time, with everything that says so.
+type bindingMemo struct {
+	template *manifest.Object
+	policies *policy.Set
+	override *override.Set
+	rules    *interpret.Interpreter
+	orders   int
+	fleet    *fleet
+	old      *workv1alpha2.ResourceBinding
+	lost     bool
+
+	row      BindingRow
+	replicas interpret.Replicas
+	zero     []string
+	unbound  string // why no policy takes it; empty if one does
+}
+
+// settled remembers that b's binding stays as it is.
+func (p *pass) settled(b *bound, unbound string) {
+	if p.Options.Explain || b.kept || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+		return
+	}
+	m := p.inputsOf(b)
+	m.row, m.replicas, m.zero, m.unbound = b.row, b.replicas, b.zero, unbound
+	p.Memo.bindings[b.template.ID] = &m
+}
+
+// recall fills in b if its binding stays as it is, for the same reasons as last time.
+func (p *pass) recall(b *bound) bool {
+	m := p.Memo.bindings[b.template.ID]
+	if m == nil || p.Options.Explain {
+		return false
+	}
+	now := p.inputsOf(b)
+	if m.template != now.template || m.policies != now.policies || m.override != now.override || m.rules != now.rules ||
+		m.orders != now.orders || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost {
+		return false
+	}
+	b.next, b.row, b.replicas, b.zero = b.old, m.row, m.replicas, m.zero
+	if m.unbound != "" {
+		p.unbound(b.template.ID, m.unbound)
+	}
+	return true
+}
+
+func (p *pass) inputsOf(b *bound) bindingMemo {
+	return bindingMemo{
+		template: b.template, policies: p.input.policies.value, override: p.input.overrides.value, rules: p.input.rules.value,
+		orders: p.input.orders.version, fleet: p.fleet, old: b.old, lost: p.lost,
+	}
+}

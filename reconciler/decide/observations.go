@@ -1,0 +1,71 @@
+package decide
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+)
+
+// Observations are the facts about members as last seen. A value is a snapshot: it is never
+// changed after it was handed over, and may share objects with other snapshots.
+type Observations struct {
+	// Members by name. A member that was never looked at is not in it.
+	Members map[string]MemberFacts
+}
+
+// MemberFacts is what is known of one member.
+type MemberFacts struct {
+	// Ready is True, False or Unknown after the thresholds of probing; empty means not probed yet.
+	Ready metav1.ConditionStatus
+	// Reason and Message say why, in the words of the Ready condition.
+	Reason, Message string
+	// Since is when Ready took its value.
+	Since time.Time
+	// UID is the kube-system namespace's; empty means not known.
+	UID string
+	// Version is the API server's, such as v1.36.1; empty means not known.
+	Version string
+	// APIs are the kinds the member serves, sorted; nil means not known.
+	APIs []clusterv1alpha1.APIEnablement
+	// APIsComplete is false when a part of discovery failed.
+	APIsComplete bool
+	// Namespaced tells the scope of kinds that the member serves, by "group/Kind".
+	Namespaced map[string]bool
+	// Copies by the object's identity without version: everything godwit applied, tried to apply or was to delete.
+	Copies map[api.ID]CopyFacts
+}
+
+// CopyFacts is what is known of one object on one member.
+type CopyFacts struct {
+	// Applied is the hash of the work that was applied last; empty means none was.
+	Applied string
+	// Live is the object as observed; nil means not there or not seen yet.
+	Live api.Object
+	// Reason and Message describe the last failure to apply or delete; empty means it went well.
+	Reason, Message string
+	// Gone: the object was to be deleted, and the member confirmed that nothing of ours is left of it.
+	Gone bool
+}
+
+// Reasons of CopyFacts, stable words that reach the user in appliedMessage.
+const (
+	// ReasonConflict: another manager owns a field we would change, and the policy says Abort.
+	ReasonConflict = "Conflict"
+	// ReasonNotOurs: the object was there before and does not carry our marks, and the policy says Abort.
+	ReasonNotOurs = "NotOurs"
+	// ReasonImmutableField: the change needs the object to be created anew.
+	ReasonImmutableField = "ImmutableField"
+	// ReasonNoKind: the member does not serve the kind (yet).
+	ReasonNoKind = "NoKind"
+	// ReasonInvalid: the member's API refused the object.
+	ReasonInvalid = "Invalid"
+	// ReasonUnreachable: the member did not answer.
+	ReasonUnreachable = "Unreachable"
+	// ReasonForeign: the member's UID is not the recorded one; nothing is written there.
+	ReasonForeign = "ForeignMember"
+	// ReasonFailed: anything else; Message has the API's words.
+	ReasonFailed = "Failed"
+)

@@ -1,0 +1,158 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/work"
+)
+
+// approval is the trailer of a source commit that lets held deletions go.
+const approval = "Godwit-Approve: delete"
+
+// retire turns works that are no longer wanted into retired ones, unless the brake holds them, and
+// drops retired ones that are confirmed gone or wanted again.
+func (p *pass) retire() {
+	p.approved = approves(p.Source.Message)
+	live := map[string]int{} // works per member before
+	gone := map[string][]string{}
+	for _, path := range sortedKeys(p.Previous.Works) {
+		w := p.Previous.Works[path]
+		live[w.Member]++
+		if _, wanted := p.next.Works[path]; !wanted {
+			gone[w.Member] = append(gone[w.Member], path)
+		}
+	}
+	placed := p.placedTemplates()
+	for _, member := range sortedKeys(gone) {
+		p.retireOn(member, gone[member], live[member], placed)
+	}
+	for _, path := range sortedKeys(p.Previous.Retired) {
+		p.confirm(path)
+	}
+	p.forget()
+}
+
+// placedTemplates are the templates that run somewhere after this pass.
+func (p *pass) placedTemplates() map[api.ID]bool {
+	placed := make(map[api.ID]bool, len(p.bound))
+	for _, b := range p.bound {
+		if b.next != nil && len(targets(b.next)) > 0 {
+			placed[b.row.Template.Unversioned()] = true
+		}
+	}
+	return placed
+}
+
+// approves tells whether a commit message has the trailer.
+func approves(message string) bool {
+	for line := range strings.Lines(message) {
+		if strings.EqualFold(strings.TrimSpace(line), approval) {
+			return true
+		}
+	}
+	return false
+}
+
+// retireOn retires the works at paths, which are sorted, of a member that had total works.
+func (p *pass) retireOn(member string, paths []string, total int, placed map[api.ID]bool) {
+	many := len(paths) > 3 && len(paths)*100 > total*p.Options.MaxDeletePercent
+	brake := p.Options.MaxDeletePercent < 100 && !p.approved
+	for _, path := range paths {
+		w, err := record.Identify(p.Previous.Works[path])
+		if err != nil {
+			p.find(render.Finding{Severity: render.Error, Code: "state-file", File: path, Message: err.Error() + "; what it stands for is left alone"})
+			p.next.Works[path] = p.Previous.Works[path]
+			continue
+		}
+		preserve := w.Preserve || isGeneratedNamespace(w)
+		var why string
+		switch {
+		case !brake || preserve:
+		case many:
+			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", len(paths), total, member, p.Options.MaxDeletePercent)
+		case len(paths) == total && !placed[w.ID.Unversioned()]:
+			why = fmt.Sprintf("it is among the last works of %s and runs nowhere else", member)
+		case guarded(w.ID):
+			why = fmt.Sprintf("deleting a %s deletes what is in it", w.ID.Kind)
+		}
+		if why != "" {
+			p.next.Works[path] = p.Previous.Works[path]
+			p.Held = append(p.Held, HeldDeletion{Cluster: member, Path: path, ID: w.ID, Message: why})
+			continue
+		}
+		reason := "Unscheduled"
+		switch {
+		case p.fleet.leaving[member]:
+			reason = "MemberRemoved"
+		case p.input.all[w.ID.Unversioned()] == nil:
+			reason = "TemplateDeleted"
+		}
+		r := record.NewRetired(member, w.ID, p.Now, reason, preserve)
+		p.next.Retired[r.Path()] = r
+		p.Works = append(p.Works, WorkRow{Path: path, Cluster: member, ID: w.ID, Change: Removed})
+	}
+	if n := len(p.Held); n > 0 && p.Held[n-1].Cluster == member {
+		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,
+			Message: fmt.Sprintf("%s; held until a source commit carries the trailer %q", p.Held[n-1].Message, approval)})
+	}
+}
+
+// guarded are the kinds whose deletion takes more along than themselves.
+func guarded(id api.ID) bool {
+	switch {
+	case id.Group == "" && (id.Kind == "Namespace" || id.Kind == "PersistentVolume" || id.Kind == "PersistentVolumeClaim"):
+		return true
+	case id.Group == "apiextensions.k8s.io" && id.Kind == "CustomResourceDefinition":
+		return true
+	}
+	return false
+}
+
+// isGeneratedNamespace holds for a Namespace that no binding placed: its work names none.
+func isGeneratedNamespace(w record.Work) bool {
+	if w.ID.Group != "" || w.ID.Kind != "Namespace" {
+		return false
+	}
+	return work.BindingOf(w.Object) == ""
+}
+
+// confirm drops a retired entry whose object is gone or wanted again.
+func (p *pass) confirm(path string) {
+	r := p.Previous.Retired[path]
+	id := r.Object.ID()
+	if _, wanted := p.next.Works[record.WorkPath(r.Cluster, id)]; wanted {
+		delete(p.next.Retired, path)
+		return
+	}
+	cluster, known := p.next.Members[r.Cluster]
+	switch {
+	case p.Seen.Members[r.Cluster].Copies[id.Unversioned()].Gone:
+		delete(p.next.Retired, path)
+	case !known:
+		delete(p.next.Retired, path) // nobody is left who could confirm
+	case cluster.DeletionTimestamp != nil && readiness(cluster).Status != metav1.ConditionTrue:
+		delete(p.next.Retired, path) // a member that leaves and cannot be reached keeps its objects
+	}
+}
+
+// forget drops members that left and have nothing of ours any more.
+func (p *pass) forget() {
+	busy := map[string]bool{}
+	for _, w := range p.next.Works {
+		busy[w.Member] = true
+	}
+	for _, r := range p.next.Retired {
+		busy[r.Cluster] = true
+	}
+	for name, c := range p.next.Members {
+		if c.DeletionTimestamp != nil && !busy[name] {
+			delete(p.next.Members, name)
+		}
+	}
+}

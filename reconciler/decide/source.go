@@ -1,0 +1,187 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render/manifest"
+)
+
+// read fills p.input. Where the newest version of an object cannot be used, the last good one stands
+// in for it, and state.yaml remembers from which commit it is.
+func (p *pass) read() {
+	units := p.Memo.parse(p.Source.FS, p.Memo.manifests)
+	past := p.newPast()
+	held := map[string]string{} // path -> commit
+	for i, u := range units {
+		if !u.Broken {
+			continue
+		}
+		old, commit, ok := past.unit(u.Path)
+		if !ok {
+			p.lost = p.lost || past.known
+			continue
+		}
+		held[u.Path] = commit
+		units[i].Objects = withMissing(u.Objects, old)
+	}
+	var all []*manifest.Object
+	for _, u := range units {
+		p.find(u.Findings...)
+		all = append(all, u.Objects...)
+	}
+	scope := manifest.NewScope(all, p.scopes())
+	objects, bad, findings := manifest.Settle(units, scope, p.Options.DefaultNamespace)
+	p.find(findings...)
+	for _, id := range sortedIDs(bad) {
+		if o := past.object(id, bad[id][0].Origin.File, held); o != nil {
+			objects = append(objects, o)
+		} else {
+			p.lost = p.lost || past.known
+		}
+	}
+	slices.SortFunc(objects, compareObjects)
+	compiled := p.Memo.compile(objects)
+	p.find(compiled.findings...)
+	if replaced, ok := p.replaceUnusable(objects, compiled, past, held); ok {
+		objects = replaced
+		compiled = p.Memo.compile(objects)
+	}
+	p.input = compiled
+
+	p.next.Meta.Held = nil
+	for path, commit := range held {
+		p.next.Meta.Held = append(p.next.Meta.Held, record.Held{Path: path, Commit: commit})
+	}
+	slices.SortFunc(p.next.Meta.Held, func(a, b record.Held) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// replaceUnusable exchanges the objects whose findings are errors by their last good version;
+// without one they stay as they are, and what was compiled has left them out.
+func (p *pass) replaceUnusable(objects []*manifest.Object, c *compiled, past *past, held map[string]string) ([]*manifest.Object, bool) {
+	unusable := c.unusable()
+	if len(unusable) == 0 {
+		return objects, false
+	}
+	replaced, any := slices.Clone(objects), false
+	for i, o := range objects {
+		if !unusable[place{o.Origin.File, o.ID.String()}] {
+			continue
+		}
+		if old := past.object(o.ID.Unversioned(), o.Origin.File, held); old != nil && old != o {
+			replaced[i], any = old, true
+		}
+	}
+	return replaced, any
+}
+
+func compareObjects(a, b *manifest.Object) int { return a.ID.Compare(b.ID) }
+
+// scopes are the scopes of kinds as members report them.
+func (p *pass) scopes() map[string]bool {
+	scopes := map[string]bool{}
+	for _, name := range sortedKeys(p.Seen.Members) {
+		for kind, namespaced := range p.Seen.Members[name].Namespaced {
+			scopes[kind] = namespaced
+		}
+	}
+	return scopes
+}
+
+// past is the source as it was when the previous state was decided.
+type past struct {
+	pass *pass
+	// known: there is a previous state, so that names may be missing.
+	known  bool
+	commit string
+	held   map[string]string // path -> commit of the version in force
+}
+
+func (p *pass) newPast() *past {
+	meta := p.Previous.Meta
+	h := &past{pass: p, known: len(p.Previous.Bindings) > 0, commit: meta.Source.Commit, held: map[string]string{}}
+	for _, f := range meta.Held {
+		h.held[f.Path] = f.Commit
+	}
+	return h
+}
+
+// commitOf is the commit whose version of the file is in force.
+func (h *past) commitOf(path string) string {
+	if c, ok := h.held[path]; ok {
+		return c
+	}
+	return h.commit
+}
+
+// unit returns the objects that the file or build root gave in its last good version.
+func (h *past) unit(path string) (objects []*manifest.Object, commit string, ok bool) {
+	commit = h.commitOf(path)
+	fsys, ok := h.pass.Past[commit]
+	if !ok {
+		return nil, commit, false
+	}
+	for _, u := range h.pass.Memo.parse(fsys, h.pass.Memo.earlier) {
+		if u.Path == path && !u.Broken {
+			return u.Objects, commit, true
+		}
+	}
+	return nil, commit, false
+}
+
+// object returns the last good version of one object, nil if there is none, and notes that file is held.
+func (h *past) object(id api.ID, file string, held map[string]string) *manifest.Object {
+	commit := h.commitOf(file)
+	fsys, ok := h.pass.Past[commit]
+	if !ok {
+		return nil
+	}
+	units := h.pass.Memo.parse(fsys, h.pass.Memo.earlier)
+	var all []*manifest.Object
+	for _, u := range units {
+		all = append(all, u.Objects...)
+	}
+	objects, _, _ := manifest.Settle(units, manifest.NewScope(all, h.pass.scopes()), h.pass.Options.DefaultNamespace)
+	for _, o := range objects {
+		if o.ID.Unversioned() == id {
+			held[file] = commit
+			return o
+		}
+	}
+	return nil
+}
+
+// withMissing adds the old objects that are not among the new ones.
+func withMissing(objects, old []*manifest.Object) []*manifest.Object {
+	have := make(map[api.ID]bool, len(objects))
+	for _, o := range objects {
+		have[o.ID.Unversioned()] = true
+	}
+	objects = slices.Clip(objects)
+	for _, o := range old {
+		if !have[o.ID.Unversioned()] {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+func sortedIDs[V any](m map[api.ID]V) []api.ID {
+	ids := make([]api.ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, api.ID.Compare)
+	return ids
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,151 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/hex"
+	"reflect"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+)
+
+// statusSettle is how long status rests after a commit before it is written, so that the record
+// shows what a change came to and not its first second.
+const statusSettle = 2 * time.Second
+
+// statusDue tells from when on changes that are status alone may be committed.
+func (p *pass) statusDue() time.Time {
+	if p.Options.StatusInterval == 0 {
+		return time.Time{}
+	}
+	due := p.Previous.Meta.PassTime.Add(statusSettle)
+	if last := p.Previous.Meta.StatusTime; last != nil && last.Add(p.Options.StatusInterval).After(due) {
+		due = last.Add(p.Options.StatusInterval)
+	}
+	return due
+}
+
+// aggregate writes into the bindings what their copies look like, if that is due.
+func (p *pass) aggregate() {
+	if p.Seen.Members == nil {
+		return
+	}
+	due := p.statusDue()
+	for _, b := range p.bound {
+		if b.next == nil {
+			continue
+		}
+		items := p.copies(b, b.next)
+		if sameItems(items, b.next.Status.AggregatedStatus) {
+			continue
+		}
+		if p.Now.Before(due) {
+			p.wakeAt(due)
+			continue
+		}
+		next := *b.next
+		next.Status.AggregatedStatus = items
+		next.Status.Conditions = p.fullyApplied(next.Status.Conditions, items)
+		b.next = &next
+		p.next.Bindings[b.row.Key] = b.next
+		p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
+	}
+}
+
+func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}
+
+// copies is what the copies of a binding look like. A member that does not answer keeps what was last
+// seen there: silence is no news of the application.
+func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding) []workv1alpha2.AggregatedStatusItem {
+	before := map[string]workv1alpha2.AggregatedStatusItem{}
+	for _, item := range binding.Status.AggregatedStatus {
+		before[item.ClusterName] = item
+	}
+	expected := expectedClusters(binding)
+	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
+	for _, name := range expected {
+		old, known := before[name]
+		item, fresh := p.copyStatus(b, name)
+		switch {
+		case !fresh && known:
+			item = old
+		case !fresh:
+			item = workv1alpha2.AggregatedStatusItem{ClusterName: name, Health: workv1alpha2.ResourceUnknown}
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// expectedClusters are the members that should have a copy, or may still have one, by name.
+func expectedClusters(b *workv1alpha2.ResourceBinding) []string {
+	var names []string
+	for _, t := range targets(b) {
+		names = append(names, t.Name)
+	}
+	for _, task := range b.Spec.GracefulEvictionTasks {
+		if task.PurgeMode != policyv1alpha1.PurgeDirectly {
+			names = append(names, task.FromCluster)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// copyStatus is what is known of the copy on a member; fresh is false where the member cannot tell.
+func (p *pass) copyStatus(b *bound, member string) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
+	facts, ok := p.Seen.Members[member]
+	if !ok || facts.Ready != metav1.ConditionTrue {
+		return item, false
+	}
+	seen, ok := facts.Copies[b.row.Template.Unversioned()]
+	if !ok {
+		return item, false
+	}
+	item = workv1alpha2.AggregatedStatusItem{ClusterName: member, Health: workv1alpha2.ResourceUnknown}
+	wanted := p.next.Works[record.WorkPath(member, b.row.Template)]
+	switch {
+	case seen.Reason != "":
+		item.AppliedMessage = seen.Reason + ": " + seen.Message
+		return item, true
+	case seen.Applied == "" || seen.Applied != HashText(wanted.Hash):
+		return item, false // on its way
+	}
+	item.Applied = true
+	if seen.Live != nil {
+		health, err := p.input.rules.value.Health(seen.Live)
+		if err == nil {
+			item.Health = health
+		}
+	}
+	return item, true
+}
+
+// HashText is a work's hash as facts about copies give it.
+func HashText(h record.Hash) string { return hex.EncodeToString(h[:]) }
+
+// fullyApplied is True when every expected copy is applied.
+func (p *pass) fullyApplied(conditions []metav1.Condition, items []workv1alpha2.AggregatedStatusItem) []metav1.Condition {
+	c := metav1.Condition{Type: workv1alpha2.ConditionFullyApplied, Status: metav1.ConditionTrue, Reason: "FullyAppliedSuccess",
+		Message: "All works have been successfully applied", LastTransitionTime: metav1.NewTime(p.Now.UTC().Truncate(1e9))}
+	if len(items) == 0 || slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return !i.Applied }) {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "FullyAppliedFailed", "Failed to apply all works, see status.aggregatedStatus"
+	}
+	conditions = slices.Clone(conditions)
+	i := slices.IndexFunc(conditions, func(o metav1.Condition) bool { return o.Type == c.Type })
+	switch {
+	case i < 0:
+		conditions = append(conditions, c)
+		slices.SortFunc(conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	case conditions[i].Status != c.Status:
+		conditions[i] = c
+	}
+	return conditions
+}

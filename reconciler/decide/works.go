@@ -1,0 +1,314 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/divide"
+	"github.com/godwit-gitops/godwit/render/interpret"
+	"github.com/godwit-gitops/godwit/render/manifest"
+	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/work"
+)
+
+// render makes the works of every binding, and the Namespaces that they need.
+func (p *pass) render() {
+	w := &works{pass: p, needed: map[string]map[string]bool{}}
+	w.renderer = &work.Renderer{Rules: p.input.rules.value, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
+	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
+	for _, b := range p.bound {
+		if b.next == nil {
+			continue
+		}
+		w.binding(b)
+	}
+	w.namespaces()
+}
+
+// works is the rendering stage.
+type works struct {
+	*pass
+	renderer *work.Renderer
+	needed   map[string]map[string]bool // member -> namespaces
+}
+
+func (w *works) binding(b *bound) {
+	spec := &b.next.Spec
+	all := targets(b.next)
+	if b.kept || b.template == nil {
+		w.carry(b, all)
+		return
+	}
+	completions, err := divideCompletions(b.template.Content, spec, all)
+	for _, target := range all {
+		cluster := w.fleet.byName[target.Name]
+		if cluster == nil {
+			continue
+		}
+		if err == nil {
+			err = w.copy(b, target, completions[target.Name], cluster)
+		}
+		if err != nil {
+			w.refused(b, target.Name, err)
+			err = nil
+		}
+	}
+	for _, task := range spec.GracefulEvictionTasks {
+		if task.PurgeMode != policyv1alpha1.PurgeDirectly {
+			w.carryTo(b, task.FromCluster)
+		}
+	}
+}
+
+// carry keeps the works as they were.
+func (w *works) carry(b *bound, all []workv1alpha2.TargetCluster) {
+	for _, target := range all {
+		w.carryTo(b, target.Name)
+	}
+	for _, task := range b.next.Spec.GracefulEvictionTasks {
+		w.carryTo(b, task.FromCluster)
+	}
+}
+
+func (w *works) carryTo(b *bound, member string) {
+	path := record.WorkPath(member, b.row.Template)
+	if old, ok := w.Previous.Works[path]; ok {
+		w.put(old, b.row.Template)
+	}
+}
+
+// refused keeps the old version on the member, if there is one, and says why there is no new one.
+func (w *works) refused(b *bound, member string, err error) {
+	b.row.RenderErrors = append(b.row.RenderErrors, RenderError{member, err.Error()})
+	w.find(b.template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", member, err))
+	w.carryTo(b, member)
+}
+
+func (w *works) put(r record.Work, id api.ID) {
+	w.next.Works[r.Path] = r
+	if id.Namespace != "" {
+		names := w.needed[r.Member]
+		if names == nil {
+			names = map[string]bool{}
+			w.needed[r.Member] = names
+		}
+		names[id.Namespace] = true
+	}
+}
+
+// copy makes one work, or finds it made.
+func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
+	spec := &b.next.Spec
+	c := work.Copy{
+		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
+		Workload: b.replicas.Workload, Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
+	}
+	made, result, err := w.make(b.template, c)
+	if err != nil {
+		return err
+	}
+	made.Overwrite = work.Overwrite(b.template.Content, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
+	made.Suspended = suspended(spec.Suspension, target.Name)
+	made.Preserve = spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion
+	w.put(made, made.ID)
+	if w.Options.Explain {
+		if b.row.Overrides == nil {
+			b.row.Overrides = map[string]override.Result{}
+		}
+		b.row.Overrides[target.Name] = result
+	}
+	return nil
+}
+
+// workKey names a work in the memo.
+type workKey struct {
+	id     api.ID
+	member string
+}
+
+// workMemo is a work with everything it was made from.
+type workMemo struct {
+	template    *manifest.Object
+	replicas    int32
+	workload    bool
+	completions int32 // -1 stands for none
+	overrides   override.Key
+	rules       string
+	fleet       string
+	work        record.Work
+}
+
+func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, override.Result, error) {
+	key := workKey{c.ID, c.Cluster.Name}
+	want := workMemo{
+		template: template, replicas: c.Target.Replicas, workload: c.Workload, completions: -1,
+		overrides: w.renderer.Overrides.Key(c.ID, labelsOf(c.Template), c.Cluster), rules: w.renderer.Rules.Hash(), fleet: w.Options.Fleet,
+	}
+	if c.Completions != nil {
+		want.completions = *c.Completions
+	}
+	if had := w.Memo.works[key]; had != nil && !c.Explain {
+		want.work = had.work
+		if sameInputs(had, &want) {
+			return had.work, override.Result{}, nil
+		}
+	}
+	rendered, err := w.renderer.Render(c)
+	if err != nil {
+		return record.Work{}, override.Result{}, err
+	}
+	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
+	w.Memo.works[key] = &want
+	return want.work, rendered.Overrides, nil
+}
+
+func sameInputs(a, b *workMemo) bool {
+	return a.template == b.template && a.replicas == b.replicas && a.workload == b.workload && a.completions == b.completions &&
+		a.overrides == b.overrides && a.rules == b.rules && a.fleet == b.fleet
+}
+
+// recorded is the work of an object: its text, which for a Secret has no values in it, and its hash.
+func (w *works) recorded(member string, id api.ID, o api.Object) record.Work {
+	r := record.Work{Path: record.WorkPath(member, id), Member: member, ID: id, Object: o}
+	shown := o
+	if work.IsSecret(id) {
+		shown = work.Redact(o, w.Options.SecretKey)
+		if old, ok := w.Previous.Works[r.Path]; ok && len(w.Options.SecretKey) == 0 {
+			r.Hash, r.Text = old.Hash, old.Text
+			return r
+		}
+	}
+	r.Text = func() []byte { return canonical.YAML(shown) }
+	r.Hash = canonical.Blob(r.Text())
+	return r
+}
+
+func suspended(s *workv1alpha2.Suspension, member string) bool {
+	switch {
+	case s == nil:
+		return false
+	case s.Dispatching != nil && *s.Dispatching:
+		return true
+	}
+	return s.DispatchingOnClusters != nil && slices.Contains(s.DispatchingOnClusters.ClusterNames, member)
+}
+
+// divideCompletions gives each copy of a divided Job its share of the completions.
+func divideCompletions(template api.Object, spec *workv1alpha2.ResourceBindingSpec, all []workv1alpha2.TargetCluster) (map[string]*int32, error) {
+	completions, ok := interpret.Completions(template)
+	if !ok || spec.Replicas == 0 || !divided(spec.Placement) {
+		return nil, nil
+	}
+	votes := make([]divide.Weight, len(all))
+	for i, target := range all {
+		votes[i] = divide.Weight{Name: target.Name, Weight: int64(target.Replicas)}
+	}
+	shares := make(map[string]*int32, len(all))
+	for _, share := range divide.Webster(completions, votes, nil, divide.TieOf(spec.Resource.UID)) {
+		shares[share.Name] = &share.Replicas
+	}
+	for _, target := range all {
+		if shares[target.Name] == nil {
+			return nil, fmt.Errorf("%d completions leave no share for %s", completions, target.Name)
+		}
+	}
+	return shares, nil
+}
+
+// divided tells whether the placement divides replicas.
+func divided(p *policyv1alpha1.Placement) bool {
+	return p != nil && p.ReplicaScheduling != nil && p.ReplicaScheduling.ReplicaSchedulingType != policyv1alpha1.ReplicaSchedulingTypeDuplicated
+}
+
+// reservedNamespace holds for namespaces that every cluster has or that are not ours to make.
+func reservedNamespace(name string) bool {
+	return name == "default" || strings.HasPrefix(name, "kube-")
+}
+
+const skipAutoPropagation = "namespace.karmada.io/skip-auto-propagation"
+
+// namespaces adds the Namespaces that works need. A Namespace that a policy placed is already there.
+//
+// Differs from Karmada: a Namespace goes where a work needs it, not everywhere (differences, row 13).
+func (w *works) namespaces() {
+	switch w.Options.Namespaces {
+	case NamespacesNone:
+		return
+	case NamespacesAll:
+		for _, t := range w.input.templates {
+			if t.Group != "" || t.Kind != "Namespace" {
+				continue
+			}
+			for _, c := range w.fleet.clusters {
+				w.need(c.Name, t.Name)
+			}
+		}
+	}
+	for _, member := range sortedKeys(w.needed) {
+		cluster := w.fleet.byName[member]
+		if cluster == nil {
+			continue
+		}
+		for _, name := range sortedKeys(w.needed[member]) {
+			if !reservedNamespace(name) {
+				w.namespace(name, cluster)
+			}
+		}
+	}
+}
+
+func (w *works) need(member, namespace string) {
+	if w.needed[member] == nil {
+		w.needed[member] = map[string]bool{}
+	}
+	w.needed[member][namespace] = true
+}
+
+func (w *works) namespace(name string, cluster *affinity.Cluster) {
+	id := api.ID{Version: "v1", Kind: "Namespace", Name: name}
+	path := record.WorkPath(cluster.Name, id)
+	if _, placed := w.next.Works[path]; placed {
+		return
+	}
+	template := w.input.all[id.Unversioned()]
+	var made record.Work
+	if template == nil {
+		made = w.generated(cluster.Name, id)
+	} else {
+		if strings.EqualFold(labelsOf(template.Content)[skipAutoPropagation], "true") {
+			if old, ok := w.Previous.Works[path]; ok {
+				w.next.Works[path] = old
+			}
+			return
+		}
+		var err error
+		if made, _, err = w.make(template, work.Copy{Template: template.Content, ID: template.ID, Cluster: cluster}); err != nil {
+			w.find(template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", cluster.Name, err))
+			if old, ok := w.Previous.Works[path]; ok {
+				w.next.Works[path] = old
+			}
+			return
+		}
+	}
+	// A namespace may be there already and hold what others put into it: it is shared, never taken away.
+	made.Overwrite, made.Preserve = true, true
+	w.next.Works[path] = made
+}
+
+func (w *works) generated(member string, id api.ID) record.Work {
+	key := workKey{id, member}
+	if had := w.Memo.works[key]; had != nil && had.template == nil && had.fleet == w.Options.Fleet {
+		return had.work
+	}
+	made := w.recorded(member, id, work.Namespace(id.Name, w.Options.Fleet))
+	w.Memo.works[key] = &workMemo{fleet: w.Options.Fleet, work: made}
+	return made
+}

@@ -1,0 +1,123 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/godwit-gitops/godwit/reconciler/observe"
+)
+
+// A link is the clients made from one version of a member's credentials.
+type link struct {
+	version string
+	// objects is for work on objects: limited in rate, every request with a time-out.
+	objects dynamic.Interface
+	// watches has neither, as a watch lasts.
+	watches dynamic.Interface
+	// info is for probes and discovery: every request with a time-out.
+	info *discovery.DiscoveryClient
+
+	discovering sync.Mutex // one at a time
+}
+
+// identity is what a member said of itself.
+type identity struct {
+	uid, version string
+	catalog      *observe.Catalog
+	at           time.Time // of the catalog
+}
+
+// newLink makes the clients. throttled is called when the member answers 429.
+func newLink(config *rest.Config, version string, o Options, throttled func(time.Duration)) (*link, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent = o.UserAgent
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	config.Timeout = 0
+	config.RateLimiter, config.QPS, config.Burst = nil, -1, 0
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return throttle{next, throttled} })
+	lasting, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	timed := *lasting
+	timed.Timeout = o.RequestTimeout
+
+	l := &link{version: version}
+	if l.watches, err = dynamic.NewForConfigAndClient(config, lasting); err != nil {
+		return nil, err
+	}
+	if l.info, err = discovery.NewDiscoveryClientForConfigAndClient(config, &timed); err != nil {
+		return nil, err
+	}
+	if o.QPS > 0 {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
+	}
+	if l.objects, err = dynamic.NewForConfigAndClient(config, &timed); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// throttle reports answers 429.
+type throttle struct {
+	next   http.RoundTripper
+	report func(time.Duration)
+}
+
+func (t throttle) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusTooManyRequests {
+		pause := time.Second
+		if s, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && s > 0 {
+			pause = time.Duration(s) * time.Second
+		}
+		t.report(pause)
+	}
+	return response, err
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (t throttle) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// uid tells one cluster from another.
+func (l *link) uid(ctx context.Context) (string, error) {
+	system, err := l.watches.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read the UID of namespace kube-system: %w", err)
+	}
+	return string(system.GetUID()), nil
+}
+
+// identify asks the member with that UID what it is.
+func (l *link) identify(uid string, now time.Time) (identity, error) {
+	version, err := l.info.ServerVersion()
+	if err != nil {
+		return identity{}, fmt.Errorf("read the version: %w", err)
+	}
+	catalog, err := observe.Discover(l.info)
+	if err != nil {
+		return identity{}, err
+	}
+	return identity{uid: uid, version: version.GitVersion, catalog: catalog, at: now}, nil
+}
+
+// client reaches the objects of one kind in one namespace.
+func client(from dynamic.Interface, r observe.Resource, namespace string) dynamic.ResourceInterface {
+	if !r.Namespaced {
+		return from.Resource(r.GroupVersionResource)
+	}
+	return from.Resource(r.GroupVersionResource).Namespace(namespace)
+}

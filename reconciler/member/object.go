@@ -1,0 +1,356 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/reconciler/apply"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/observe"
+)
+
+// An object is a copy of a template on one member. Guarded by member.mu.
+type object struct {
+	work    *Work    // what to apply; nil: to be deleted
+	retired *Retired // what to delete; nil: to be applied
+	facts   decide.CopyFacts
+	known   *apply.Known
+	at      schema.GroupVersionResource // where it was looked for last
+
+	clean    bool // the live object was seen to be as the work says
+	tried    bool // an attempt ended since it was set
+	waiting  bool // what was begun goes on by itself
+	parked   bool // waits for the first list of its kind
+	failures int  // in a row
+
+	putBack   int // times that drift was undone, the first of them not long ago
+	putBackAt time.Time
+}
+
+func (c *object) settled() bool {
+	if c.work != nil {
+		return c.clean
+	}
+	return c.facts.Gone
+}
+
+func (c *object) stage(id api.ID) apply.Stage { return apply.StageOf(id, c.work == nil) }
+
+// versioned is the identity with the version in which the object is wanted.
+func (c *object) versioned(id api.ID) api.ID {
+	if c.work != nil {
+		return c.work.ID
+	}
+	return c.retired.ID
+}
+
+// same tells whether it is the same order.
+func (c *object) same(w *Work, r *Retired) bool {
+	switch {
+	case w != nil && c.work != nil:
+		return w.ID == c.work.ID && w.Hash == c.work.Hash && w.Overwrite == c.work.Overwrite && w.Suspended == c.work.Suspended && w.Retain == c.work.Retain
+	case r != nil && c.retired != nil:
+		return *r == *c.retired
+	}
+	return false
+}
+
+// want takes an order for an object; false if it is the one that stands. m.mu is held.
+func (m *member) want(id api.ID, w *Work, r *Retired, now time.Time) bool {
+	c := m.copies[id]
+	switch {
+	case c == nil:
+		c = &object{}
+		m.copies[id] = c
+		m.touch(false)
+	case c.same(w, r):
+		return false
+	}
+	if r != nil || c.retired != nil || c.facts.Gone {
+		c.facts.Gone = false
+		m.touch(false)
+	}
+	c.work, c.retired = w, r
+	c.clean, c.tried, c.waiting, c.failures = false, false, false, 0
+	m.queue.remove(id)
+	m.enqueue(id, c, now)
+	return true
+}
+
+// enqueue asks for a look at a copy. m.mu is held.
+func (m *member) enqueue(id api.ID, c *object, at time.Time) {
+	m.queue.add(id, c.stage(id), at)
+}
+
+// task looks at one object and makes it be as it should.
+func (m *member) task(id api.ID) {
+	began, l, ok := m.begin(id)
+	var out apply.Outcome
+	if ok {
+		out, ok = m.attempt(id, began, l)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queue.done(id)
+	if c := m.copies[id]; ok && c != nil {
+		m.take(id, c, began, out)
+	}
+	m.stirred()
+}
+
+// begin gives the order for an object as it stands; false means that there is nothing to do.
+func (m *member) begin(id api.ID) (object, *link, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.copies[id]
+	if c == nil || m.gate.closed {
+		return object{}, nil, false
+	}
+	if c.settled() || c.work != nil && c.work.Suspended {
+		c.tried = true
+		return object{}, nil, false
+	}
+	return *c, m.link, true
+}
+
+// attempt carries an order out; false means that it waits for the first list of its kind, or that the
+// list showed it done.
+func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool) {
+	if message := m.holdsBack(id, began); message != "" {
+		return apply.Outcome{Change: apply.Skipped, Live: began.facts.Live, Waiting: true, Message: message}, true
+	}
+	resource, err := m.find(l, began.versioned(id))
+	if err != nil {
+		return m.unserved(began, err), true
+	}
+	if !m.follows(id, resource) {
+		return apply.Outcome{}, false
+	}
+	// Each request has its time-out; this one bounds what an object costs in all.
+	ctx, cancel := context.WithTimeout(m.ctx, 3*m.options.RequestTimeout)
+	defer cancel()
+	where := client(l.objects, resource, id.Namespace)
+	if began.work == nil {
+		return m.applier.Delete(ctx, where, *began.retired), true
+	}
+	return m.applier.Apply(ctx, where, *began.work, began.known), true
+}
+
+// holdsBack says why the deletion of a Namespace or CustomResourceDefinition has to wait; empty if not.
+func (m *member) holdsBack(id api.ID, began object) string {
+	if began.stage(id) != apply.DeleteGround {
+		return ""
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for other, c := range m.copies {
+		if c.work == nil && !c.facts.Gone && other != id && apply.WaitsFor(id, other) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("is deleted once %d objects in it are gone", n)
+}
+
+// find tells how to reach an object; what is not known is looked up once more.
+func (m *member) find(l *link, id api.ID) (observe.Resource, error) {
+	if r, err := m.identity().catalog.Find(id); err == nil {
+		return r, nil
+	}
+	l.discovering.Lock()
+	defer l.discovering.Unlock()
+	who, now := m.identity(), m.options.Clock.Now()
+	if now.Sub(who.at) < m.options.RetryMin { // another object has just asked
+		return who.catalog.Find(id)
+	}
+	catalog, err := observe.Discover(l.info)
+	if err != nil {
+		return observe.Resource{}, err
+	}
+	m.mu.Lock()
+	if m.link == l {
+		who.catalog, who.at = catalog, now
+		m.learn(who)
+	}
+	m.mu.Unlock()
+	return catalog.Find(id)
+}
+
+func (m *member) identity() identity {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.who
+}
+
+// unserved is how an order ends whose kind is not served.
+func (m *member) unserved(began object, err error) apply.Outcome {
+	out := apply.Outcome{Change: apply.Skipped, Live: began.facts.Live, Reason: apply.Reason(err), Message: err.Error(), Err: err}
+	var missing *observe.NoKindError
+	if !errors.As(err, &missing) {
+		return out
+	}
+	if began.work == nil && missing.Unknown == nil {
+		return apply.Outcome{Change: apply.Unchanged, Gone: true} // no kind, no object
+	}
+	out.Reason = decide.ReasonNoKind
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.copies {
+		if c.work != nil && apply.Defines(c.work.Object, missing.ID) {
+			out.Waiting = true // for the definition to be established
+		}
+	}
+	return out
+}
+
+// take notes how an order ended. m.mu is held.
+func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
+	now := m.options.Clock.Now()
+	before := c.facts
+	overtaken := newer(c.facts.Live, out.Live)
+	if !overtaken && (out.Err == nil || out.Live != nil) {
+		c.facts.Live = out.Live
+	}
+	if out.Known != nil {
+		c.known = out.Known
+	}
+	done := out.Reason == "" && !out.Waiting
+	if done && began.work != nil {
+		c.facts.Applied = began.work.Hash
+		if out.Change != apply.Unchanged && began.known != nil && began.known.Work.Hash == began.work.Hash {
+			c.driftUndone(now)
+		}
+	}
+	if !c.same(began.work, began.retired) { // there is a newer order by now, and it is in the queue
+		m.told(id, before, c.facts)
+		return
+	}
+	c.tried, c.waiting = true, out.Waiting
+	c.facts.Reason, c.facts.Message = out.Reason, out.Message
+	switch {
+	case out.Gone:
+		c.facts.Gone, c.facts.Applied, c.known = true, "", nil
+		m.wakeGround(now)
+	case done:
+		c.failures = 0
+		c.clean = c.clean || !overtaken
+	default:
+		c.failures++
+		m.enqueue(id, c, now.Add(backoff{m.options.RetryMin, m.options.RetryMax}.pause(c.failures)))
+	}
+	m.told(id, before, c.facts)
+	m.report(id, before, c, out)
+}
+
+// report logs what was done or went wrong, the latter once, and looks after the member if it is to blame.
+func (m *member) report(id api.ID, before decide.CopyFacts, c *object, out apply.Outcome) {
+	switch {
+	case out.Reason != "" && (out.Reason != before.Reason || out.Message != before.Message):
+		m.log.Warn("object refused", "object", id.String(), "reason", out.Reason, "message", out.Message)
+	case out.Reason == "" && out.Change != apply.Unchanged && out.Change != apply.Skipped:
+		m.log.Info("object "+string(out.Change), "object", id.String())
+	}
+	var missing *observe.NoKindError
+	switch {
+	case apierrors.IsUnauthorized(out.Err):
+		m.renew = true
+	case out.Reason == decide.ReasonUnreachable:
+	case out.Reason == decide.ReasonNoKind && !errors.As(out.Err, &missing):
+		m.who.at = time.Time{} // the catalog is wrong
+	default:
+		return
+	}
+	signal(m.probe)
+}
+
+// wakeGround looks again at the Namespaces and CustomResourceDefinitions that wait to be deleted.
+func (m *member) wakeGround(now time.Time) {
+	for id, c := range m.copies {
+		if c.waiting && c.stage(id) == apply.DeleteGround {
+			m.enqueue(id, c, now)
+		}
+	}
+}
+
+// told tells of a change of facts. m.mu is held.
+func (m *member) told(id api.ID, before, now decide.CopyFacts) {
+	visible := before.Applied != now.Applied || before.Reason != now.Reason || before.Message != now.Message ||
+		before.Gone != now.Gone || !sameLive(before.Live, now.Live)
+	m.touch(visible)
+}
+
+// Drift is put back at once, but for an object that somebody changes again and again.
+const (
+	freely   = 5 // times
+	calmDown = 10 * time.Minute
+)
+
+var fight = backoff{time.Second, 5 * time.Minute}
+
+func (c *object) driftUndone(now time.Time) {
+	if now.Sub(c.putBackAt) > calmDown {
+		c.putBack = 0
+	}
+	c.putBack++
+	c.putBackAt = now
+}
+
+// driftDue is when drift seen now is put back.
+func (c *object) driftDue(now time.Time) time.Time {
+	if c.putBack < freely || now.Sub(c.putBackAt) > calmDown {
+		return now
+	}
+	return now.Add(fight.pause(c.putBack - freely + 1))
+}
+
+// sameLive compares what a decision could see of a live object: all but the marks that every write moves.
+func sameLive(a, b api.Object) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for name, v := range a {
+		if name != "metadata" && !reflect.DeepEqual(v, b[name]) {
+			return false
+		}
+	}
+	metaA, _ := a["metadata"].(map[string]any)
+	metaB, _ := b["metadata"].(map[string]any)
+	for _, name := range []string{"uid", "generation", "labels", "annotations", "finalizers", "deletionTimestamp"} {
+		if !reflect.DeepEqual(metaA[name], metaB[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// newer tells whether a is a later state of the same object than b.
+func newer(a, b api.Object) bool {
+	if a == nil || b == nil || metaText(a, "uid") != metaText(b, "uid") {
+		return false
+	}
+	return later(metaText(a, "resourceVersion"), metaText(b, "resourceVersion"))
+}
+
+// later compares resource versions, which count up; those that are no numbers are not compared.
+func later(a, b string) bool {
+	x, errA := strconv.ParseUint(a, 10, 64)
+	y, errB := strconv.ParseUint(b, 10, 64)
+	return errA == nil && errB == nil && x > y
+}
+
+func metaText(o api.Object, field string) string {
+	m, _ := o["metadata"].(map[string]any)
+	s, _ := m[field].(string)
+	return s
+}

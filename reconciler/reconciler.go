@@ -1,0 +1,415 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+// Source reads what people push.
+type Source interface {
+	// Fetch returns the newest snapshot.
+	Fetch(ctx context.Context) (gitstate.Snapshot, error)
+	// At returns the snapshot of an earlier revision.
+	At(ctx context.Context, rev string) (gitstate.Snapshot, error)
+}
+
+// Store is the state branch.
+type Store interface {
+	Load(ctx context.Context) (store.Tree, error)
+	Commit(ctx context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error)
+	Push(ctx context.Context) error
+	At(ctx context.Context, rev string) (store.Tree, error)
+}
+
+// Fleet carries out what is decided and tells what it sees.
+type Fleet interface {
+	// Set replaces what every member should hold; it never blocks.
+	Set(desired map[string]Desired)
+	// Observe returns the facts as of now.
+	Observe() decide.Observations
+	// Changed receives after Observe may give something new.
+	Changed() <-chan struct{}
+}
+
+// Config is what a Reconciler needs.
+type Config struct {
+	Source  Source
+	Store   Store
+	Fleet   Fleet
+	Clock   clock.WithTicker
+	Log     *slog.Logger
+	Options decide.Options
+
+	// Hints receives when the source or the state branch may have moved.
+	Hints <-chan struct{}
+	// PollInterval is how often both are looked at without a hint; 0 means 15 s.
+	PollInterval time.Duration
+	// Coalesce is the shortest time between two passes; 0 means 1 s.
+	Coalesce time.Duration
+	// Patience is how long the first pass waits for members to answer; 0 means 6 s.
+	Patience time.Duration
+	// RequirePush holds back acting until the commit is on the remote.
+	RequirePush bool
+	// At is called at each step of a pass, by name, for tests that stop the process there; nil means nothing.
+	At func(step string)
+	// Report receives each pass that went through; nil means nobody.
+	Report func(Progress)
+}
+
+// Progress is a pass that went through.
+type Progress struct {
+	Decision *decide.Decision
+	// Pending is what members do not hold yet as decided.
+	Pending []Failure
+}
+
+// Reconciler is the loop. Run and Once may be called once, from one goroutine.
+type Reconciler struct {
+	Config
+	memo *decide.Memo
+
+	snapshot gitstate.Snapshot
+	tree     store.Tree
+	state    *record.State
+	reload   bool // the state branch may have moved
+	refetch  bool
+	unpushed bool
+	retryAt  time.Time // of the push
+	backoff  time.Duration
+
+	desired  map[string]Desired
+	acted    bool
+	findings string // what was last reported, so that it is said once
+}
+
+// New prepares a Reconciler.
+func New(c Config) *Reconciler {
+	if c.PollInterval == 0 {
+		c.PollInterval = 15 * time.Second
+	}
+	if c.Coalesce == 0 {
+		c.Coalesce = time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = 6 * time.Second
+	}
+	if c.At == nil {
+		c.At = func(string) {}
+	}
+	if c.Report == nil {
+		c.Report = func(Progress) {}
+	}
+	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true}
+}
+
+// ErrNewer says that a newer program wrote the state branch; nothing was touched.
+var ErrNewer = record.ErrNewer
+
+// Run passes until ctx ends. It returns nil then, and an error only for what no later pass can mend.
+func (r *Reconciler) Run(ctx context.Context) error {
+	poll := r.Clock.NewTicker(r.PollInterval)
+	defer poll.Stop()
+	if err := r.meet(ctx); err != nil {
+		return err
+	}
+	for {
+		started := r.Clock.Now()
+		wake, err := r.Pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, record.ErrNewer):
+			return err
+		case err != nil:
+			r.Log.Error("pass", "error", err)
+			wake = r.Clock.Now().Add(r.failed())
+		default:
+			r.backoff = 0
+		}
+		if !r.wait(ctx, started, wake, poll.C()) {
+			return nil
+		}
+	}
+}
+
+// failed is how long to wait after an error: 1 s, doubling to 30 s.
+func (r *Reconciler) failed() time.Duration {
+	r.backoff = min(max(time.Second, 2*r.backoff), 30*time.Second)
+	r.reload, r.refetch = true, true
+	return r.backoff
+}
+
+// wait returns true when it is time for another pass and false when ctx ended.
+func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-chan time.Time) bool {
+	var timer <-chan time.Time
+	if r.unpushed && (wake.IsZero() || r.retryAt.Before(wake)) {
+		wake = r.retryAt
+	}
+	if !wake.IsZero() {
+		t := r.Clock.NewTimer(max(0, wake.Sub(r.Clock.Now())))
+		defer t.Stop()
+		timer = t.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer:
+	case <-poll:
+		r.reload, r.refetch = true, true
+	case <-r.Hints:
+		r.reload, r.refetch = true, true
+	case <-r.Fleet.Changed():
+	}
+	rest := r.Coalesce - r.Clock.Since(started)
+	if rest <= 0 {
+		return true
+	}
+	t := r.Clock.NewTimer(rest)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C():
+		return true
+	}
+}
+
+// Pass goes through all steps once. It returns when to pass again even if nothing happens; zero means
+// not before something does.
+func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
+	for attempt := 0; ; attempt++ {
+		wake, err = r.pass(ctx)
+		// Losing a race is no failure: decide on what is there now. The bound only guards against a
+		// branch that moves faster than we read it.
+		if !errors.Is(err, gitstate.ErrConflict) || attempt == 10 {
+			return wake, err
+		}
+		r.Log.Info("the state branch moved, deciding again", "attempt", attempt+1)
+		r.reload = true
+	}
+}
+
+func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
+	r.At("pass.start")
+	if err := r.read(ctx); err != nil {
+		return time.Time{}, err
+	}
+	decision, err := r.decide(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	r.report(decision)
+	r.At("pass.decided")
+	if err := r.commit(ctx, decision); err != nil {
+		return time.Time{}, err
+	}
+	r.At("pass.committed")
+	if err := r.push(ctx); err != nil {
+		return time.Time{}, err
+	}
+	r.At("pass.pushed")
+	r.act(decision)
+	r.At("pass.acted")
+	pending, _ := r.pending()
+	r.Report(Progress{decision, pending})
+	return decision.Wake, nil
+}
+
+// read brings source and state up to date. A source that cannot be read leaves the last one in force.
+func (r *Reconciler) read(ctx context.Context) error {
+	if r.refetch {
+		snapshot, err := r.Source.Fetch(ctx)
+		switch {
+		case err == nil:
+			r.snapshot, r.refetch = snapshot, false
+		case r.snapshot.FS == nil:
+			return fmt.Errorf("read the source: %w", err)
+		default:
+			r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+		}
+	}
+	if r.reload || r.state == nil {
+		return r.load(ctx)
+	}
+	return nil
+}
+
+// load reads the state branch, if it moved.
+func (r *Reconciler) load(ctx context.Context) error {
+	tree, err := r.Store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read the state branch: %w", err)
+	}
+	if tree.Offline != nil {
+		r.Log.Warn("the remote of the state branch cannot be reached, going on with the local clone", "error", tree.Offline)
+	}
+	r.unpushed = tree.Unpushed > 0
+	if r.state == nil || tree.Head != r.tree.Head {
+		state, err := r.decode(ctx, tree)
+		if err != nil {
+			return err
+		}
+		r.state, r.acted = state, false
+	}
+	r.tree, r.reload = tree, false
+	return nil
+}
+
+// decode reads the tree. What does not decode in it stays as it last did.
+func (r *Reconciler) decode(ctx context.Context, tree store.Tree) (*record.State, error) {
+	state, problems, err := record.Decode(tree.FS)
+	if err != nil {
+		return nil, err
+	}
+	for _, problem := range problems {
+		if errors.Is(problem, record.ErrNewer) {
+			return nil, fmt.Errorf("the state branch: %w; use that version, nothing was touched", problem)
+		}
+		r.Log.Warn("a file of the state branch cannot be used, the last version that can stays in force", "file", problem.Path, "error", problem.Err)
+	}
+	if len(problems) > 0 {
+		record.Restore(state, problems, r.earlier(ctx, tree.Head))
+	}
+	return state, nil
+}
+
+// historyDepth bounds how far back an earlier version of a file is looked for.
+const historyDepth = 100
+
+// earlier yields the states before head, newest first: the one in memory, then the branch's past.
+func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(yield func(*record.State) bool) {
+	return func(yield func(*record.State) bool) {
+		if r.state != nil && !yield(r.state) {
+			return
+		}
+		for i := 1; i <= historyDepth; i++ {
+			tree, err := r.Store.At(ctx, fmt.Sprintf("%s~%d", head, i))
+			if err != nil {
+				return
+			}
+			state, _, err := record.Decode(tree.FS)
+			if err != nil || !yield(state) {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
+	return decide.Next(decide.Input{
+		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Seen: r.Fleet.Observe(),
+		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
+	})
+}
+
+// past opens the earlier commits that the state refers to. One that cannot be opened is left out,
+// and decide then removes nothing on its account.
+func (r *Reconciler) past(ctx context.Context) map[string]fs.FS {
+	past := map[string]fs.FS{}
+	for _, commit := range r.state.SourceCommits() {
+		if commit == string(r.snapshot.Revision) {
+			past[commit] = r.snapshot.FS
+			continue
+		}
+		snapshot, err := r.Source.At(ctx, commit)
+		if err != nil {
+			r.Log.Warn("an earlier commit of the source cannot be read", "commit", commit, "error", err)
+			continue
+		}
+		past[commit] = snapshot.FS
+	}
+	return past
+}
+
+// report logs what is new among findings.
+func (r *Reconciler) report(d *decide.Decision) {
+	var all string
+	for _, f := range d.Findings {
+		all += f.String() + "\n"
+	}
+	if all != r.findings {
+		r.findings = all
+		for _, f := range d.Findings {
+			level := slog.LevelWarn
+			switch f.Severity {
+			case render.Error:
+				level = slog.LevelError
+			case render.Info:
+				level = slog.LevelInfo
+			}
+			r.Log.Log(context.Background(), level, f.Message, "code", f.Code, "file", f.File, "line", f.Line, "object", f.Object)
+		}
+	}
+}
+
+// commit writes the decision to the local clone; when it returns, no crash can lose it.
+func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
+	if d.Commit == nil {
+		r.state = d.Next
+		return nil
+	}
+	changes := make([]store.Change, len(d.Commit.Files))
+	for i, f := range d.Commit.Files {
+		changes[i] = store.Change{Path: f.Path, Data: f.Data}
+	}
+	head, err := r.Store.Commit(ctx, r.tree.Head, changes, message(d.Commit))
+	if err != nil {
+		return fmt.Errorf("commit the decision: %w", err)
+	}
+	r.Log.Info(d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
+	r.tree.Head, r.state = head, d.Next
+	r.unpushed = true
+	r.retryAt = time.Time{}
+	return nil
+}
+
+func message(c *decide.Commit) store.Message {
+	return store.Message{Subject: c.Subject, Body: c.Body, When: c.Time, Trailers: []store.Trailer{
+		{Key: "Godwit-Source", Value: c.Source},
+		{Key: "Godwit-Reason", Value: string(c.Reason)},
+		{Key: "Godwit-Time", Value: c.Time.UTC().Format(time.RFC3339)},
+		{Key: "Godwit-Version", Value: c.Version},
+	}}
+}
+
+// push sends what is not on the remote yet. Without RequirePush only a lost race is an error.
+func (r *Reconciler) push(ctx context.Context) error {
+	if !r.unpushed || r.Clock.Now().Before(r.retryAt) {
+		return r.held()
+	}
+	err := r.Store.Push(ctx)
+	switch {
+	case err == nil:
+		r.unpushed, r.retryAt = false, time.Time{}
+		return nil
+	case errors.Is(err, gitstate.ErrConflict):
+		return err
+	}
+	r.retryAt = r.Clock.Now().Add(pushRetry)
+	r.Log.Warn("the decision could not be pushed, it is kept and pushed later", "error", err)
+	return r.held()
+}
+
+// pushRetry is how often a push that failed is tried again.
+const pushRetry = 5 * time.Second
+
+var errNotPushed = errors.New("the decision is not on the remote yet, and state.requirePush is set")
+
+func (r *Reconciler) held() error {
+	if r.unpushed && r.RequirePush {
+		return errNotPushed
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+// Package report turns a decision into what people and machines read of it: the plan as JSON, YAML,
+// text for a terminal and Markdown for a pull request.
+//
+// It promises that every list is sorted, that secret values are never shown, and that names of
+// objects, which come from users, cannot break a table or a comment. The package is pure.
+package report

@@ -1,0 +1,257 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+// Plan is what a source would change.
+type Plan struct {
+	Source   Revisions        `json:"source"`
+	Bindings []Binding        `json:"bindings"`
+	Unbound  []Unbound        `json:"unbound"`
+	Works    []Work           `json:"works"`
+	Held     []Held           `json:"held,omitempty"`
+	Findings []render.Finding `json:"findings"`
+	Summary  Summary          `json:"summary"`
+}
+
+// Revisions are the commits compared; empty where there is none.
+type Revisions struct {
+	Base string `json:"base"`
+	Head string `json:"head"`
+}
+
+// Resource names an object.
+type Resource struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// String is "Kind namespace/name".
+func (r Resource) String() string {
+	if r.Namespace == "" {
+		return r.Kind + " " + r.Name
+	}
+	return r.Kind + " " + r.Namespace + "/" + r.Name
+}
+
+// Policy names a policy.
+type Policy struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Target is a member with its replicas, 0 where the kind has none.
+type Target struct {
+	Name     string `json:"name"`
+	Replicas int32  `json:"replicas"`
+}
+
+// Binding is the decision about one template.
+type Binding struct {
+	Namespace    string        `json:"namespace,omitempty"`
+	Name         string        `json:"name"`
+	Resource     Resource      `json:"resource"`
+	Policy       *Policy       `json:"policy,omitempty"`
+	Change       decide.Change `json:"change"`
+	Previous     []Target      `json:"previous"`
+	Clusters     []Target      `json:"clusters"`
+	Failure      string        `json:"failure"`
+	DependencyOf []string      `json:"dependencyOf,omitempty"`
+	Message      string        `json:"message"`
+}
+
+// Key is "namespace/name".
+func (b Binding) Key() string {
+	return record.BindingKey{Namespace: b.Namespace, Name: b.Name}.String()
+}
+
+// Unbound is a template that runs nowhere.
+type Unbound struct {
+	Resource Resource `json:"resource"`
+	Message  string   `json:"message"`
+}
+
+// Work is one object on one member.
+type Work struct {
+	Cluster  string        `json:"cluster"`
+	Resource Resource      `json:"resource"`
+	Change   decide.Change `json:"change"`
+	Diff     string        `json:"diff"`
+}
+
+// Held is a deletion that the brake holds.
+type Held struct {
+	Cluster  string   `json:"cluster"`
+	Resource Resource `json:"resource"`
+	Message  string   `json:"message"`
+}
+
+// Summary counts.
+type Summary struct {
+	Bindings map[decide.Change]int `json:"bindings"`
+	Works    map[decide.Change]int `json:"works"`
+	// ReplicasMoved is the sum of replicas that members gain.
+	ReplicasMoved int `json:"replicasMoved"`
+}
+
+// Changes tells whether anything is added, removed, moved, scaled or updated.
+func (p *Plan) Changes() bool {
+	for change, n := range p.Summary.Bindings {
+		if change != decide.Unchanged && n > 0 {
+			return true
+		}
+	}
+	for change, n := range p.Summary.Works {
+		if change != decide.Unchanged && n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Errors tells whether a finding is an error.
+func (p *Plan) Errors() bool {
+	return slices.ContainsFunc(p.Findings, func(f render.Finding) bool { return f.Severity == render.Error })
+}
+
+// New is the plan of a decision made on previous.
+func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
+	if previous == nil {
+		previous = record.New()
+	}
+	p := &Plan{
+		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: slices.Concat([]render.Finding{}, d.Findings),
+		Summary: Summary{Bindings: map[decide.Change]int{}, Works: map[decide.Change]int{}},
+	}
+	for _, row := range d.Bindings {
+		p.binding(row)
+	}
+	for _, u := range d.Unbound {
+		p.Unbound = append(p.Unbound, Unbound{resource(u.Template), u.Message})
+	}
+	for _, h := range d.Held {
+		p.Held = append(p.Held, Held{h.Cluster, resource(h.ID), h.Message})
+	}
+	p.works(d, previous)
+	slices.SortFunc(p.Bindings, func(a, b Binding) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource.Kind, b.Resource.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(p.Unbound, func(a, b Unbound) int { return compareResources(a.Resource, b.Resource) })
+	slices.SortFunc(p.Works, func(a, b Work) int {
+		return cmp.Or(compareResources(a.Resource, b.Resource), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	return p
+}
+
+func compareResources(a, b Resource) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
+}
+
+func resource(id api.ID) Resource {
+	return Resource{APIVersion: id.APIVersion(), Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
+}
+
+func (p *Plan) binding(row decide.BindingRow) {
+	b := Binding{
+		Namespace: row.Key.Namespace, Name: row.Key.Name, Resource: resource(row.Template), Change: row.Change,
+		Previous: sortedTargets(row.Previous), Clusters: sortedTargets(row.Clusters),
+		Failure: row.Failure, DependencyOf: row.DependencyOf, Message: row.Message,
+	}
+	if row.Policy != nil {
+		b.Policy = &Policy{row.Policy.Kind, row.Policy.Namespace, row.Policy.Name}
+	}
+	for _, e := range row.RenderErrors {
+		if b.Message != "" {
+			b.Message += "; "
+		}
+		b.Message += e.Cluster + ": " + e.Message
+	}
+	p.Bindings = append(p.Bindings, b)
+	p.Summary.Bindings[b.Change]++
+	before := map[string]int32{}
+	for _, t := range b.Previous {
+		before[t.Name] = t.Replicas
+	}
+	for _, t := range b.Clusters {
+		if gain := t.Replicas - before[t.Name]; gain > 0 && len(b.Previous) > 0 {
+			p.Summary.ReplicasMoved += int(gain)
+		}
+	}
+}
+
+func sortedTargets(clusters []workv1alpha2.TargetCluster) []Target {
+	targets := make([]Target, len(clusters))
+	for i, c := range clusters {
+		targets[i] = Target{c.Name, c.Replicas}
+	}
+	slices.SortFunc(targets, func(a, b Target) int { return cmp.Compare(a.Name, b.Name) })
+	return targets
+}
+
+func (p *Plan) works(d *decide.Decision, previous *record.State) {
+	changed := make(map[string]decide.Change, len(d.Works))
+	for _, row := range d.Works {
+		changed[row.Path] = row.Change
+		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change}
+		w.Diff = diff(row.Path, text(previous.Works[row.Path]), text(d.Next.Works[row.Path]))
+		p.Works = append(p.Works, w)
+		p.Summary.Works[row.Change]++
+	}
+	for path, w := range d.Next.Works {
+		if _, ok := changed[path]; ok {
+			continue
+		}
+		p.Summary.Works[decide.Unchanged]++
+		if w, err := record.Identify(w); err == nil {
+			p.Works = append(p.Works, Work{Cluster: w.Member, Resource: resource(w.ID), Change: decide.Unchanged})
+		}
+	}
+}
+
+func text(w record.Work) string {
+	if w.Text == nil {
+		return ""
+	}
+	return string(w.Text())
+}
+
+func diff(path, before, after string) string {
+	if before == after {
+		return ""
+	}
+	from, to := "a/"+path, "b/"+path
+	if before == "" {
+		from = "/dev/null"
+	}
+	if after == "" {
+		to = "/dev/null"
+	}
+	out, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: lines(before), B: lines(after), FromFile: from, ToFile: to, Context: 3,
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
+}

@@ -1,0 +1,159 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+// Style colours text; the zero value leaves it plain.
+type Style struct{ Colour bool }
+
+func (s Style) paint(code, text string) string {
+	if !s.Colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+var severityColour = map[render.Severity]string{render.Error: "31", render.Warning: "33", render.Info: "36"}
+
+// Findings prints one line each, as compilers do.
+func Findings(w io.Writer, s Style, findings []render.Finding) {
+	for _, f := range findings {
+		line := clean(f.String())
+		line = strings.Replace(line, string(f.Severity)+":", s.paint(severityColour[f.Severity], string(f.Severity)+":"), 1)
+		fmt.Fprintln(w, line)
+	}
+}
+
+// clean takes out what could steer a terminal.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '�'
+		}
+		return r
+	}, s)
+}
+
+// Text prints the plan for a terminal: findings, what is held, bindings that change, templates that
+// run nowhere, and the diffs of works.
+func (p *Plan) Text(w io.Writer, s Style, wide bool) {
+	Findings(w, s, p.Findings)
+	if len(p.Findings) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, h := range p.Held {
+		fmt.Fprintf(w, "%s %s on %s: %s\n", s.paint("33", "held:"), clean(h.Resource.String()), clean(h.Cluster), clean(h.Message))
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	rows := 0
+	for _, b := range p.Bindings {
+		if b.Change == decide.Unchanged && b.Failure == "" && !wide {
+			continue
+		}
+		if rows++; rows == 1 {
+			fmt.Fprintln(t, "BINDING\tCHANGE\tBEFORE\tAFTER\tPOLICY\tMESSAGE")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(b.Key()), b.Change, targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), clean(b.message()))
+	}
+	t.Flush()
+	if len(p.Unbound) > 0 {
+		if rows > 0 {
+			fmt.Fprintln(w)
+		}
+		t = tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+		fmt.Fprintln(t, "UNBOUND\tWHY")
+		for _, u := range p.Unbound {
+			fmt.Fprintf(t, "%s\t%s\n", clean(u.Resource.String()), clean(u.Message))
+		}
+		t.Flush()
+	}
+	for _, work := range p.Works {
+		if work.Change == decide.Unchanged {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s %s on %s\n", work.Change, clean(work.Resource.String()), clean(work.Cluster))
+		printDiff(w, s, work.Diff)
+	}
+	fmt.Fprintf(w, "\n%s\n", p.Line())
+}
+
+func (b Binding) message() string {
+	if b.Failure != "" {
+		return b.Failure + ": " + b.Message
+	}
+	if len(b.DependencyOf) > 0 && b.Message == "" {
+		return "needed by " + strings.Join(b.DependencyOf, ", ")
+	}
+	return b.Message
+}
+
+func printDiff(w io.Writer, s Style, diff string) {
+	for line := range strings.Lines(diff) {
+		code := ""
+		switch {
+		case strings.HasPrefix(line, "+"):
+			code = "32"
+		case strings.HasPrefix(line, "-"):
+			code = "31"
+		case strings.HasPrefix(line, "@@"):
+			code = "36"
+		}
+		line = clean(strings.TrimSuffix(line, "\n"))
+		if code != "" {
+			line = s.paint(code, line)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// Line sums the plan up.
+func (p *Plan) Line() string {
+	return fmt.Sprintf("bindings: %s; works: %s; replicas moved: %d; unbound: %d; findings: %d",
+		counts(p.Summary.Bindings, decide.Added, decide.Removed, decide.Moved, decide.Scaled, decide.Updated, decide.Unchanged),
+		counts(p.Summary.Works, decide.Added, decide.Removed, decide.Updated, decide.Unchanged),
+		p.Summary.ReplicasMoved, len(p.Unbound), len(p.Findings))
+}
+
+func counts(n map[decide.Change]int, order ...decide.Change) string {
+	var parts []string
+	for _, c := range order {
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], c))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func targetsText(targets []Target) string {
+	if len(targets) == 0 {
+		return "-"
+	}
+	words := make([]string, len(targets))
+	for i, t := range targets {
+		words[i] = clean(t.Name)
+		if t.Replicas > 0 {
+			words[i] = fmt.Sprintf("%s=%d", words[i], t.Replicas)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func policyText(p *Policy) string {
+	switch {
+	case p == nil:
+		return "-"
+	case p.Namespace == "":
+		return clean(p.Name)
+	}
+	return clean(p.Namespace + "/" + p.Name)
+}

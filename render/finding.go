@@ -1,0 +1,54 @@
+// Package render holds the words its subpackages share: what a finding is and what a verdict is.
+// Everything below it turns text into objects and objects into other objects; nothing does I/O.
+package render
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Severity ranks findings. An error means that something in the input is not used.
+type Severity string
+
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Info    Severity = "info"
+)
+
+// Finding is something in the input that its author should know of.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Code is stable and for machines: lower case words joined by dashes, such as "unknown-field".
+	Code string `json:"code"`
+	// File is relative to the source; Line counts from 1, 0 means the whole file.
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Object is "Kind namespace/name", empty where no object could be read.
+	Object string `json:"object,omitempty"`
+	// Message says what is wrong with which field and what to do.
+	Message string `json:"message"`
+}
+
+// String is "file:line: severity: code: object: message", as compilers print it.
+func (f Finding) String() string {
+	where := f.File
+	if f.Line > 0 {
+		where = fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	if f.Object == "" {
+		return fmt.Sprintf("%s: %s: %s: %s", where, f.Severity, f.Code, f.Message)
+	}
+	return fmt.Sprintf("%s: %s: %s: %s: %s", where, f.Severity, f.Code, f.Object, f.Message)
+}
+
+// Compare orders by file, line, code, object and message.
+func (f Finding) Compare(other Finding) int {
+	return cmp.Or(
+		cmp.Compare(f.File, other.File),
+		cmp.Compare(f.Line, other.Line),
+		cmp.Compare(f.Code, other.Code),
+		cmp.Compare(f.Object, other.Object),
+		cmp.Compare(f.Message, other.Message),
+	)
+}

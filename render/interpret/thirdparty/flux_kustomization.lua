@@ -1,0 +1,32 @@
+local common = require("common")
+
+function Retain(desired, observed)
+  return common.suspended(desired, observed)
+end
+
+function InterpretHealth(obj)
+  return common.readyBecause(obj, "ReconciliationSucceeded")
+end
+
+local revisions = "lastAppliedRevision lastAttemptedRevision"
+
+function ReflectStatus(obj)
+  return common.report(obj, "conditions observedGeneration " .. revisions)
+end
+
+function AggregateStatus(obj, items)
+  return common.aggregate(obj, items, {any = revisions, conditions = true})
+end
+
+function GetDependencies(obj)
+  local refs, spec = {}, obj.spec
+  for _, values in ipairs(common.field(spec, "postBuild", "substituteFrom") or {}) do
+    if common.oneOf(values.kind, "ConfigMap Secret") then
+      common.refer(refs, obj, values.kind, values.name)
+    end
+  end
+  common.refer(refs, obj, "Secret", common.field(spec, "decryption", "secretRef", "name"))
+  common.refer(refs, obj, "Secret", common.field(spec, "kubeConfig", "secretRef", "name"))
+  common.refer(refs, obj, "ServiceAccount", spec.serviceAccountName)
+  return refs
+end

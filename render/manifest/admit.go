@@ -1,0 +1,167 @@
+package manifest
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+// admit adds o to the unit, or the items of it if it is a List, or the findings that say why not.
+func (r *reader) admit(u *Unit, o *Object) {
+	o.ID = api.IDOf(o.Content)
+	refuse := func(code string, path []string, format string, args ...any) {
+		u.Broken = true
+		u.Findings = append(u.Findings, o.Finding(render.Error, code, path, format, args...))
+	}
+	mistaken := func(path []string, v any, want string) {
+		code, message := mistyped(o, path, v, want)
+		refuse(code, path, "%s", message)
+	}
+	const noManifest = "if this is no manifest, name the file in " + ignoreFile
+	if !fits(o.Content, r.MaxDepth, new(r.MaxBytes)) {
+		refuse("too-large", nil, "more than %d levels deep, or more than %d bytes with its aliases written out", r.MaxDepth, r.MaxBytes)
+		return
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		v, ok := o.Content[field]
+		if _, isText := v.(string); ok && v != nil && !isText {
+			mistaken([]string{field}, v, "a string")
+			return
+		}
+	}
+	switch {
+	case o.Kind == "":
+		refuse("missing-kind", nil, "apiVersion without a kind; %s", noManifest)
+		return
+	case o.Version == "":
+		refuse("missing-api-version", nil, "kind %s without an apiVersion; %s", o.Kind, noManifest)
+		return
+	}
+	if items, ok := o.Content["items"].([]any); ok && strings.HasSuffix(o.Kind, "List") {
+		r.items(u, o, items)
+		return
+	}
+
+	broken := u.Broken
+	u.Broken = false
+	meta, ok := o.Content["metadata"].(map[string]any)
+	switch {
+	case o.Content["metadata"] == nil:
+		refuse("missing-name", nil, "no metadata.name; %s", noManifest)
+	case !ok:
+		mistaken([]string{"metadata"}, o.Content["metadata"], "a mapping")
+	default:
+		for _, field := range []string{"name", "namespace"} {
+			if _, ok := meta[field].(string); !ok && meta[field] != nil {
+				mistaken([]string{"metadata", field}, meta[field], "a string")
+			}
+		}
+		switch {
+		case meta["name"] != nil && meta["name"] != "":
+		case meta["generateName"] != nil:
+			refuse("generate-name", []string{"metadata", "generateName"}, "an object in Git needs a metadata.name of its own")
+		default:
+			refuse("missing-name", []string{"metadata"}, "no metadata.name; %s", noManifest)
+		}
+	}
+	if !Karmada(o.Group) {
+		texts(o, mistaken)
+		r.repeats(u, o)
+	}
+	if !u.Broken {
+		u.Objects = append(u.Objects, o)
+	}
+	u.Broken = u.Broken || broken
+}
+
+// texts checks the mappings that hold nothing but strings, where YAML 1.1 most often surprises.
+func texts(o *Object, mistaken func(path []string, v any, want string)) {
+	paths := [][]string{{"metadata", "labels"}, {"metadata", "annotations"}}
+	if o.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret") {
+		paths = append(paths, []string{"data"}, []string{"binaryData"}, []string{"stringData"})
+	}
+	for _, path := range paths {
+		var v any = o.Content
+		for _, field := range path {
+			m, _ := v.(map[string]any)
+			v = m[field]
+		}
+		m, ok := v.(map[string]any)
+		if v != nil && !ok {
+			mistaken(path, v, "a mapping")
+		}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if _, ok := m[k].(string); !ok && m[k] != nil {
+				mistaken(append(slices.Clone(path), k), m[k], "a string")
+			}
+		}
+	}
+}
+
+// repeats warns of keys that stand twice. In Karmada's kinds they are errors, which Decode reports.
+func (r *reader) repeats(u *Unit, o *Object) {
+	if o.text == nil || !o.text.repeated {
+		return
+	}
+	for _, rep := range o.text.repeats() {
+		if rep.within(o) {
+			u.Findings = append(u.Findings, rep.finding(o, render.Warning))
+		}
+	}
+}
+
+// items admits the items of a List. Those of a typed one, such as a DeploymentList, may leave out
+// what the list says.
+func (r *reader) items(u *Unit, list *Object, items []any) {
+	for i, item := range items {
+		path := []string{"items", strconv.Itoa(i)}
+		content, ok := item.(map[string]any)
+		if !ok {
+			u.Broken = true
+			u.Findings = append(u.Findings, list.Finding(render.Error, "wrong-type", path, "%s where an object is wanted", list.show(item)))
+			continue
+		}
+		o := &Object{Origin: list.Origin, text: list.text, path: slices.Concat(list.path, path)}
+		o.Origin.Line = list.Line(path...)
+		if kind := strings.TrimSuffix(list.Kind, "List"); kind != "" && content["kind"] == nil && content["apiVersion"] == nil {
+			content = maps.Clone(content)
+			content["kind"], content["apiVersion"] = kind, list.Content["apiVersion"]
+		}
+		o.Content = content
+		r.admit(u, o)
+	}
+}
+
+// fits tells whether v is at most depth levels deep and not larger than left bytes, which it uses up.
+// Aliases make a small file large.
+func fits(v any, depth int, left *int) bool {
+	*left--
+	switch v := v.(type) {
+	case string:
+		*left -= len(v)
+	case []any:
+		if depth == 0 {
+			return false
+		}
+		for _, e := range v {
+			if !fits(e, depth-1, left) {
+				return false
+			}
+		}
+	case map[string]any:
+		if depth == 0 {
+			return false
+		}
+		for k, e := range v {
+			*left -= len(k)
+			if !fits(e, depth-1, left) {
+				return false
+			}
+		}
+	}
+	return *left >= 0
+}

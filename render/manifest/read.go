@@ -1,0 +1,404 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
+	"github.com/godwit-gitops/godwit/render"
+)
+
+// Unit is one file, or all that one kustomization builds.
+type Unit struct {
+	// Path is the file, or the folder of the kustomization, relative to the source.
+	Path string
+	// Hash changes with the content: that of the file, or that of everything the build read. Empty if unknown.
+	Hash     string
+	Objects  []*Object
+	Findings []render.Finding
+	// Broken tells that something in it that may be an object could not be read. What was read from
+	// it before must then not be taken for removed.
+	Broken bool
+}
+
+// Builder builds the kustomization in the folder root. Inputs are the files and folders on which the
+// result depends. An error may have a method Position() (file string, line int), and may join several.
+type Builder func(fsys fs.FS, root string) (objects []api.Object, inputs []string, err error)
+
+// Options of Read. The zero value reads without kustomize and without a cache.
+type Options struct {
+	// Build is called for each build root; nil means that kustomizations are refused.
+	Build Builder
+	// Cache holds what earlier calls read; nil means none.
+	Cache *Cache
+	// MaxBytes limits a file, and an object with its aliases written out; 0 means 4 MiB.
+	MaxBytes int
+	// MaxObjects limits the objects of the tree; 0 means 100,000.
+	MaxObjects int
+	// MaxDepth limits mappings and lists within each other; 0 means 256.
+	MaxDepth int
+}
+
+// Cache holds the units of the last Read by path and content, so that an unchanged file is not
+// parsed, and an unchanged kustomization not built, again. It belongs to one caller, who always
+// reads with the same options. The zero value is empty.
+type Cache struct {
+	units  map[string]Unit
+	inputs map[string][]string // of build roots
+}
+
+// Read reads every object below the root of fsys. Units are in byte order of their paths. If fsys
+// has a method Hash(name string) (string, error), as snapshots of a branch have, it is used in place of reading
+// what is in the cache.
+func Read(fsys fs.FS, o Options) []Unit {
+	r := reader{
+		fsys:           fsys,
+		Options:        o,
+		old:            cmp.Or(o.Cache, &Cache{}),
+		new:            Cache{units: map[string]Unit{}, inputs: map[string][]string{}},
+		kustomizations: map[string]kustomization{},
+	}
+	r.MaxBytes = cmp.Or(r.MaxBytes, 4<<20)
+	r.MaxObjects = cmp.Or(r.MaxObjects, 100_000)
+	r.MaxDepth = cmp.Or(r.MaxDepth, 256)
+
+	r.walk(".", nil)
+	roots, unused := r.roots()
+	for _, root := range roots {
+		r.unit(root, r.build)
+	}
+	for _, dir := range unused {
+		r.units = append(r.units, Unit{Path: dir, Findings: []render.Finding{{
+			Severity: render.Info, Code: "unused-component", File: r.kustomizations[dir].file,
+			Message: "nothing refers to this component, so nothing of it is used",
+		}}})
+	}
+	for _, file := range r.files {
+		if !r.owned(path.Dir(file)) {
+			r.unit(file, r.file)
+		}
+	}
+	slices.SortStableFunc(r.units, func(a, b Unit) int { return strings.Compare(a.Path, b.Path) })
+	r.limitObjects()
+	if o.Cache != nil {
+		*o.Cache = r.new
+	}
+	return r.units
+}
+
+type reader struct {
+	Options
+	fsys           fs.FS
+	old            *Cache
+	new            Cache
+	files          []string                 // manifests
+	kustomizations map[string]kustomization // by folder
+	units          []Unit
+}
+
+var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+func (r *reader) walk(dir string, ig *ignores) {
+	entries, err := fs.ReadDir(r.fsys, dir) // sorted; what could be read comes with the error
+	if err != nil {
+		r.broken(dir, err)
+	}
+	if text, err := r.read(path.Join(dir, ignoreFile)); err == nil {
+		ig = parseIgnores(ig, dir, string(text))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		r.broken(path.Join(dir, ignoreFile), err)
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || ig.ignored(name, e.IsDir()) {
+			continue
+		}
+		switch {
+		case e.IsDir():
+			r.walk(name, ig)
+		case slices.Contains(kustomizationNames, e.Name()):
+			r.kustomizations[dir] = r.kustomization(dir, name)
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)):
+			r.files = append(r.files, name)
+		case e.Type()&fs.ModeSymlink != 0:
+			r.link(name)
+		}
+	}
+}
+
+// link looks at a link that has no name of a manifest. Folders are read where they are, not where a
+// link to them is: links may lead in circles, and the same objects would be there twice.
+func (r *reader) link(name string) {
+	info, err := fs.Stat(r.fsys, name)
+	switch {
+	case err != nil:
+		r.broken(name, err)
+	case info.IsDir():
+		r.units = append(r.units, Unit{Path: name, Findings: []render.Finding{{
+			Severity: render.Info, Code: "link", File: name,
+			Message: "a link to a folder is not followed; the folder is read where it is",
+		}}})
+	}
+}
+
+// broken adds a unit for a file or folder that cannot be read.
+func (r *reader) broken(name string, err error) {
+	r.units = append(r.units, brokenUnit(name, err))
+}
+
+func brokenUnit(name string, err error) Unit {
+	code := "unreadable"
+	if errors.Is(err, errTooLarge) {
+		code = "too-large"
+	}
+	return Unit{Path: name, Broken: true, Findings: []render.Finding{{
+		Severity: render.Error, Code: code, File: name, Message: pathless(err, name),
+	}}}
+}
+
+// pathless is the text of err without the path that the finding has anyway.
+func pathless(err error, name string) string {
+	if pe, ok := err.(*fs.PathError); ok && pe.Path == name {
+		return pe.Op + ": " + pe.Err.Error()
+	}
+	return err.Error()
+}
+
+var errTooLarge = errors.New("too large")
+
+func (r *reader) read(name string) ([]byte, error) {
+	f, err := r.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, errors.New("it is a folder with the name of a file")
+	}
+	data := make([]byte, 0, min(info.Size(), int64(r.MaxBytes))+1)
+	for len(data) <= r.MaxBytes {
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if err == io.EOF {
+			return data, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(data) == cap(data) {
+			data = slices.Grow(data, len(data))
+		}
+	}
+	return nil, fmt.Errorf("%w: more than %d bytes; split the file, or name it in %s", errTooLarge, r.MaxBytes, ignoreFile)
+}
+
+// unit adds the unit that read makes of name. A panic in it is this unit's trouble alone.
+func (r *reader) unit(name string, read func(string) Unit) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.broken(name, fmt.Errorf("reading it went wrong inside godwit: %v", p))
+		}
+	}()
+	r.units = append(r.units, read(name))
+}
+
+// file reads one file of manifests.
+func (r *reader) file(name string) Unit {
+	hash, _ := r.hash(name)
+	if u, ok := r.old.units[name]; ok && hash != "" && u.Hash == hash {
+		r.new.units[name] = u
+		return u
+	}
+	data, err := r.read(name)
+	if err != nil {
+		return brokenUnit(name, err)
+	}
+	if hash == "" {
+		blob := canonical.Blob(data)
+		hash = hex.EncodeToString(blob[:])
+		if u, ok := r.old.units[name]; ok && u.Hash == hash {
+			r.new.units[name] = u
+			return u
+		}
+	}
+	u := Unit{Path: name, Hash: hash}
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		data = nil
+		u.Broken = true
+		u.Findings = []render.Finding{{
+			Severity: render.Error, Code: "broken-yaml", File: name, Line: 1, Message: "the file is in UTF-16; save it as UTF-8",
+		}}
+	}
+	for i, c := range split(data) {
+		r.document(&u, c, i+1)
+	}
+	r.new.units[name] = u
+	return u
+}
+
+// document adds the objects of one document of a file.
+func (r *reader) document(u *Unit, c chunk, number int) {
+	t := &text{data: c.data, first: c.first}
+	o := &Object{Origin: Origin{File: u.Path, Document: number, Line: cmp.Or(c.content, c.first)}, text: t}
+	content, repeated, err := canonical.Decode(c.data)
+	if err != nil {
+		u.Broken = true
+		f := o.Finding(render.Error, "broken-yaml", nil, "")
+		f.Line, f.Message = syntax(err, c, f.Line)
+		u.Findings = append(u.Findings, f)
+		return
+	}
+	t.repeated = repeated
+	m, ok := content.(map[string]any)
+	if !ok || m["apiVersion"] == nil && m["kind"] == nil {
+		return
+	}
+	o.Content = m
+	r.admit(u, o)
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// syntax is the line and the message of an error of the YAML library.
+func syntax(err error, c chunk, line int) (int, string) {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(message); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		message = message[len(m[0]):]
+		line = c.first + n - 1
+		if strings.Contains(message, "did not find expected") {
+			line++ // the library counts these from 0
+		}
+		line = min(line, c.first+bytes.Count(bytes.TrimRight(c.data, " \r\n"), []byte("\n"))) // not the line behind the last
+	}
+	if strings.Contains(message, "<document start>") {
+		message += "; if these are several objects, put a line with --- between them"
+	}
+	return line, message
+}
+
+// build builds one kustomization.
+func (r *reader) build(root string) Unit {
+	file := r.kustomizations[root].file
+	if r.Build == nil {
+		return Unit{Path: root, Broken: true, Findings: []render.Finding{{
+			Severity: render.Error, Code: "kustomize", File: file, Message: "kustomizations are not built here",
+		}}}
+	}
+	if u, ok := r.old.units[root]; ok && u.Hash != "" && u.Hash == r.hashAll(r.old.inputs[root]) {
+		r.new.units[root], r.new.inputs[root] = u, r.old.inputs[root]
+		return u
+	}
+	u := Unit{Path: root}
+	objects, inputs, err := r.Build(r.fsys, root)
+	if err != nil {
+		u.Broken = true
+		u.Findings = buildFindings(err, file)
+		return u
+	}
+	for i, content := range objects {
+		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
+	}
+	if u.Hash = r.hashAll(inputs); u.Hash != "" {
+		r.new.units[root], r.new.inputs[root] = u, inputs
+	}
+	return u
+}
+
+// buildFindings makes a finding of each error in err.
+func buildFindings(err error, file string) (findings []render.Finding) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range many.Unwrap() {
+			findings = append(findings, buildFindings(err, file)...)
+		}
+		return findings
+	}
+	f := render.Finding{Severity: render.Error, Code: "kustomize", File: file, Message: err.Error()}
+	if at, ok := errors.AsType[interface {
+		error
+		Position() (string, int)
+	}](err); ok {
+		f.File, f.Line = at.Position()
+	}
+	return []render.Finding{f}
+}
+
+// hash is the hash of a file or folder, empty if fsys knows none.
+func (r *reader) hash(name string) (string, error) {
+	if fsys, ok := r.fsys.(interface {
+		Hash(name string) (string, error)
+	}); ok {
+		return fsys.Hash(name)
+	}
+	return "", nil
+}
+
+// hashAll is a hash over files and folders, empty if there is none.
+func (r *reader) hashAll(names []string) string {
+	var all strings.Builder
+	for _, name := range names {
+		err := fs.WalkDir(r.fsys, name, func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			hash, err := r.hash(name)
+			if err != nil {
+				return err
+			}
+			if hash == "" && !e.IsDir() {
+				data, err := fs.ReadFile(r.fsys, name)
+				if err != nil {
+					return err
+				}
+				blob := canonical.Blob(data)
+				hash = hex.EncodeToString(blob[:])
+			}
+			fmt.Fprintf(&all, "%s %q\n", hash, name)
+			if hash != "" && e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		})
+		if err != nil {
+			return ""
+		}
+	}
+	if all.Len() == 0 {
+		return ""
+	}
+	blob := canonical.Blob([]byte(all.String()))
+	return hex.EncodeToString(blob[:])
+}
+
+// limitObjects empties the units in which the tree's objects become too many, and all behind them.
+func (r *reader) limitObjects() {
+	total, over := 0, false
+	for i := range r.units {
+		u := &r.units[i]
+		total += len(u.Objects)
+		if over {
+			*u = Unit{Path: u.Path, Broken: true}
+		} else if total > r.MaxObjects {
+			over = true
+			*u = Unit{Path: u.Path, Broken: true, Findings: []render.Finding{{
+				Severity: render.Error, Code: "too-many-objects", File: u.Path,
+				Message: fmt.Sprintf("more than %d objects; nothing from here on is read", r.MaxObjects),
+			}}}
+		}
+	}
+}

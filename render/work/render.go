@@ -1,0 +1,89 @@
+package work
+
+import (
+	"fmt"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/interpret"
+	"github.com/godwit-gitops/godwit/render/override"
+)
+
+// Renderer holds what all works of a pass have in common.
+type Renderer struct {
+	Rules     *interpret.Interpreter
+	Overrides *override.Set
+	// Fleet is the name in our marks.
+	Fleet string
+}
+
+// Copy is one template for one member.
+type Copy struct {
+	Template api.Object
+	ID       api.ID
+	// Binding is the name that our mark gives: "namespace/name", or "name".
+	Binding string
+	// Workload: the binding has replicas, so the copy gets its own number.
+	Workload bool
+	Target   workv1alpha2.TargetCluster
+	// Completions is the copy's share of a divided Job; nil leaves the template's.
+	Completions *int32
+	Cluster     *affinity.Cluster
+	// Explain asks for the steps of the overrides.
+	Explain bool
+}
+
+// Rendered is a copy ready to be applied.
+type Rendered struct {
+	ID        api.ID
+	Object    api.Object
+	Overrides override.Result
+}
+
+// Render makes the object for one member. An error names the step that refused; nothing may then be
+// applied to that member, while others go on.
+func (r *Renderer) Render(c Copy) (Rendered, error) {
+	o := c.Template
+	if c.Workload {
+		revised, err := r.Rules.Revise(o, c.Target.Replicas)
+		if err != nil {
+			return Rendered{}, fmt.Errorf("set %d replicas: %w", c.Target.Replicas, err)
+		}
+		o = revised
+	}
+	if c.Completions != nil {
+		o = interpret.WithCompletions(o, *c.Completions)
+	}
+	// Overrides may reach into labels and annotations that a template has only through its marks,
+	// so the marks are there before them, and again after them.
+	o = mark(o, r.Fleet, c.Binding)
+	result, err := r.Overrides.Apply(o, c.ID, c.Cluster, c.Explain)
+	if err != nil {
+		return Rendered{}, err
+	}
+	id := api.IDOf(result.Object)
+	if id != c.ID {
+		return Rendered{}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
+			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
+	}
+	o = mark(interpret.Prune(result.Object), r.Fleet, c.Binding)
+	return Rendered{ID: id, Object: o, Overrides: result}, nil
+}
+
+// Overwrite tells whether the copy may take over an object that is not ours: the template's own
+// annotation decides, else the policy.
+func Overwrite(template api.Object, policy bool) bool {
+	switch metaText(template, "annotations", ConflictAnnotation) {
+	case "overwrite":
+		return true
+	case "abort":
+		return false
+	}
+	return policy
+}
+
+// Namespace is the Namespace object that works in it need on a member, where no template says more.
+func Namespace(name, fleet string) api.Object {
+	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, fleet, "")
+}
