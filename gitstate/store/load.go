@@ -99,36 +99,19 @@ func (s *Store) meet(theirs plumbing.Hash) (rewritten plumbing.Hash, err error) 
 	if err := s.objects.Refresh(); err != nil {
 		return rewritten, err
 	}
+	ours, base, rewritten, err := s.ours(theirs)
+	if err != nil {
+		return rewritten, err
+	}
 	target := theirs
-	if !s.local.IsZero() {
-		seen, met, err := s.reach(theirs, s.remote)
-		if err != nil {
-			return rewritten, err
-		}
-		if !met && !s.remote.IsZero() {
-			rewritten = s.remote
-		}
-		ours, base, err := s.chain(s.local, func(h plumbing.Hash) bool { return h == s.remote || seen[h] })
-		if err != nil {
-			return rewritten, err
-		}
-		if base.IsZero() && met { // the branch was moved back here, by hand: look among all of theirs
-			if seen, _, err = s.reach(theirs, plumbing.ZeroHash); err != nil {
-				return rewritten, err
-			}
-			if ours, base, err = s.chain(s.local, func(h plumbing.Hash) bool { return seen[h] }); err != nil {
-				return rewritten, err
-			}
-		}
-		switch {
-		case len(ours) == 0:
-		case base == theirs:
-			target = s.local
-		default:
-			slices.Reverse(ours)
-			if target, err = s.replay(ours, base, theirs); err != nil {
-				return rewritten, fmt.Errorf("replay %d unpushed commits on %s: %w", len(ours), theirs, err)
-			}
+	switch {
+	case len(ours) == 0:
+	case base == theirs:
+		target = s.local
+	default:
+		slices.Reverse(ours)
+		if target, err = s.replay(ours, base, theirs); err != nil {
+			return rewritten, fmt.Errorf("replay %d unpushed commits on %s: %w", len(ours), theirs, err)
 		}
 	}
 	if target != s.local {
@@ -142,6 +125,29 @@ func (s *Store) meet(theirs plumbing.Hash) (rewritten plumbing.Hash, err error) 
 	}
 	s.o.At("load.tracked")
 	return rewritten, s.setLocal(target)
+}
+
+// ours returns the commits that only this clone has, newest first, and the one they begin on; see meet.
+func (s *Store) ours(theirs plumbing.Hash) (ours []*commit, base, rewritten plumbing.Hash, err error) {
+	if s.local.IsZero() {
+		return nil, base, rewritten, nil
+	}
+	seen, met, err := s.reach(theirs, s.remote)
+	if err != nil {
+		return nil, base, rewritten, err
+	}
+	if !met {
+		rewritten = s.remote
+	}
+	ours, base, err = s.chain(s.local, func(h plumbing.Hash) bool { return h == s.remote || seen[h] })
+	if err != nil || !base.IsZero() || !met {
+		return ours, base, rewritten, err
+	}
+	// The branch was moved back here, by hand: look among all of theirs.
+	if seen, _, err = s.reach(theirs, plumbing.ZeroHash); err == nil {
+		ours, base, err = s.chain(s.local, func(h plumbing.Hash) bool { return seen[h] })
+	}
+	return ours, base, rewritten, err
 }
 
 // move points the branch elsewhere, if nobody did so before.

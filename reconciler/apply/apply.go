@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -150,7 +151,7 @@ func (a *Applier) adopt(ctx context.Context, client dynamic.ResourceInterface, w
 		if err != nil {
 			return nil, err
 		}
-		live, err = send(ctx, client, guarded(sent(w, next), next), metav1.ApplyOptions{Force: true})
+		live, err = send(ctx, client, guarded(sent(w, true), next), metav1.ApplyOptions{Force: true})
 		if err != nil || round > 0 || !a.legacy(live) {
 			return live, err
 		}
@@ -320,10 +321,15 @@ func failed(live api.Object, known *Known, err error) Outcome {
 	return Outcome{Change: Skipped, Live: Observed(live), Known: known, Reason: Reason(err), Message: err.Error(), Err: err}
 }
 
-// Observed is a live object without managedFields, which nobody needs who only looks at it.
+// Observed is what is kept of a live object: all but managedFields, which only a decision about
+// ownership needs, and the values of a Secret, which nobody needs.
 func Observed(live api.Object) api.Object {
 	if live == nil {
 		return nil
+	}
+	if live["kind"] == "Secret" && live["apiVersion"] == "v1" {
+		live = maps.Clone(live)
+		delete(live, "data")
 	}
 	return without(live, "metadata", "managedFields")
 }

@@ -108,12 +108,12 @@ type Plan struct {
 // of it. Fleet is the name in our marks.
 func Decide(w Work, live api.Object, known *Known, fleet string) Plan {
 	if live == nil {
-		return Plan{Act: Create, Object: sent(w, nil)}
+		return Plan{Act: Create, Object: sent(w, false)}
 	}
 	if meta(live, "deletionTimestamp") != "" {
 		return Plan{Act: Wait, Reason: decide.ReasonFailed, Message: "is being deleted on the member" + finalizers(live) + "; it is applied again once it is gone"}
 	}
-	object := sent(w, live)
+	object := sent(w, true)
 	differences := Compare(object, live)
 	owned := ours(live, known, fleet)
 	switch {
@@ -153,7 +153,7 @@ var rules = []struct {
 	holds func(Difference, Work, *Known) bool
 }{
 	{true, func(_ Difference, w Work, _ *Known) bool { return w.Overwrite }},
-	{true, func(d Difference, _ Work, k *Known) bool { return k != nil && d.Field.in(k.Work.Object) }},
+	{true, func(d Difference, _ Work, k *Known) bool { return k != nil && d.Field.in(sent(k.Work, false)) }},
 	{true, func(d Difference, _ Work, k *Known) bool { return k == nil && !slices.ContainsFunc(d.Holders, applies) }},
 	{false, func(Difference, Work, *Known) bool { return true }},
 }
@@ -192,7 +192,7 @@ func unsettled(differences []Difference, w Work, known *Known) []Difference {
 // remember makes the memory of a work that was applied with this result.
 func remember(w Work, result api.Object) *Known {
 	known := &Known{UID: meta(result, "uid"), Work: w}
-	for _, d := range Compare(sent(w, result), result) {
+	for _, d := range Compare(sent(w, true), result) {
 		if known.settled == nil {
 			known.settled = map[string]bool{}
 		}
@@ -204,9 +204,9 @@ func remember(w Work, result api.Object) *Known {
 // sent is the object as it is applied: without the replica count if somebody on the member sets it,
 // though a new object begins with it; and a Secret with its stringData where the server keeps it, as
 // managedFields would note a field that is never there.
-func sent(w Work, live api.Object) api.Object {
+func sent(w Work, exists bool) api.Object {
 	o := w.Object
-	if live != nil && retains(w) {
+	if exists && retains(w) {
 		o = without(o, "spec", "replicas")
 	}
 	if w.ID.Group == "" && w.ID.Kind == "Secret" {

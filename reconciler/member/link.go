@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -28,7 +29,16 @@ type link struct {
 	// info is for probes and discovery: every request with a time-out.
 	info *discovery.DiscoveryClient
 
+	transport http.RoundTripper
+
 	discovering sync.Mutex // one at a time
+}
+
+// rest closes the connections that nothing uses, as they may lead nowhere. A nil link has none.
+func (l *link) rest() {
+	if l != nil {
+		utilnet.CloseIdleConnectionsFor(l.transport)
+	}
 }
 
 // identity is what a member said of itself.
@@ -53,7 +63,7 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	timed := *lasting
 	timed.Timeout = o.RequestTimeout
 
-	l := &link{version: version}
+	l := &link{version: version, transport: lasting.Transport}
 	if l.watches, err = dynamic.NewForConfigAndClient(config, lasting); err != nil {
 		return nil, err
 	}

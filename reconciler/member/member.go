@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -42,6 +43,7 @@ type member struct {
 	result    observe.Result // of the last probe
 	who       identity       // as last identified
 	pinned    string         // the first UID seen
+	served    string         // the UID that what is known of the copies is of
 	verified  bool           // identified since it was last away
 	gate      gate
 	prober    observe.Prober
@@ -88,6 +90,7 @@ func (m *member) run() {
 	m.tasks.Wait()
 	group.Wait()
 	m.following.Wait()
+	m.link.rest()
 }
 
 func signal(c chan struct{}) {
@@ -138,8 +141,9 @@ func (m *member) check() bool {
 	now := m.options.Clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l != m.link || !m.verified && result.Healthy() {
-		m.endWatches() // they are another's, or may hang, or have missed something
+	if l != m.link || !result.Healthy() && result.Reason != observe.ReasonNotReady {
+		m.endWatches() // they are another's, or hang: they begin anew, with a list
+		m.link.rest()
 	}
 	m.link, m.result, m.verified = l, result, result.Healthy()
 	if m.verified && (who.at.After(m.who.at) || who.uid != m.who.uid) {
@@ -182,8 +186,11 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	}
 	probing, cancel := context.WithTimeout(m.ctx, m.options.ProbeTimeout)
 	defer cancel()
-	result := observe.Probe(probing, l.info.RESTClient())
-	if !result.Healthy() {
+	result, err := observe.Probe(probing, l.info.RESTClient())
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return result, nil, who // so that the next look makes a new client
+	case err != nil:
 		return result, l, who
 	}
 	identifying, cancel := context.WithTimeout(m.ctx, m.options.RequestTimeout)
@@ -261,16 +268,29 @@ func (m *member) regate() {
 	case m.gate.closed:
 		m.tellCopies()
 	case was.closed:
-		now := m.options.Clock.Now()
-		for id, c := range m.copies {
-			c.failures = 0
-			m.enqueue(id, c, now)
-		}
+		m.reopen(was)
 	}
 	if m.gate != was {
 		m.log.Debug("gate", "closed", m.gate.closed, "reason", m.gate.reason, "message", m.gate.message)
 	}
 	m.stirred()
+}
+
+// reopen looks at every copy anew. m.mu is held.
+func (m *member) reopen(was gate) {
+	now, moved := m.options.Clock.Now(), m.served != "" && m.served != m.who.uid
+	m.served = m.who.uid
+	for id, c := range m.copies {
+		c.failures = 0
+		switch {
+		case moved: // what is known is of another cluster
+			c.clean, c.known, c.facts = false, nil, decide.CopyFacts{}
+		case was.all:
+			c.clean, c.facts.Gone = false, false
+		}
+		m.enqueue(id, c, now)
+	}
+	m.touch(moved)
 }
 
 // tellCopies notes on the copies that wait why they do. m.mu is held.
@@ -362,11 +382,12 @@ func (m *member) touch(visible bool) {
 // stirred wakes the dispatcher, and tells when the member became idle. m.mu is held.
 func (m *member) stirred() {
 	signal(m.kick)
-	idle := m.isIdle()
-	if idle && !m.wasIdle {
+	if m.wasIdle { // only an order for the queue changes that
+		return
+	}
+	if m.wasIdle = m.isIdle(); m.wasIdle {
 		m.notify()
 	}
-	m.wasIdle = idle
 }
 
 // observe gives the member's facts; false before the first probe.
@@ -427,25 +448,29 @@ func (m *member) set(d Desired) {
 	m.desired = d
 	now := m.options.Clock.Now()
 	targets := scaleTargets(d.Works)
-	changed := false
+	changed, named := false, len(d.Works)
 	for id, w := range d.Works {
 		w.Retain = w.Retain || targets[id]
-		changed = m.want(id, &w, nil, now) || changed
-	}
-	for id, r := range d.Retired {
-		if _, ok := d.Works[id]; !ok {
-			changed = m.want(id, nil, &r, now) || changed
-		}
-	}
-	for id := range m.copies {
-		_, work := d.Works[id]
-		_, retired := d.Retired[id]
-		if !work && !retired {
-			delete(m.copies, id)
-			m.queue.remove(id)
-			m.touch(false)
+		if c := m.copies[id]; c == nil || !c.asks(&w) {
+			order := w // so that those that stand cost no memory
+			m.order(id, &order, nil, now)
 			changed = true
 		}
+	}
+	for id, r := range d.Retired {
+		if _, ok := d.Works[id]; ok {
+			continue
+		}
+		named++
+		if c := m.copies[id]; c == nil || !c.retires(&r) {
+			order := r
+			m.order(id, nil, &order, now)
+			changed = true
+		}
+	}
+	if len(m.copies) > named {
+		m.forget(d)
+		changed = true
 	}
 	if reregistered {
 		signal(m.probe)
@@ -455,10 +480,26 @@ func (m *member) set(d Desired) {
 	}
 }
 
+// forget drops the copies that are not named any more. m.mu is held.
+func (m *member) forget(d Desired) {
+	for id := range m.copies {
+		_, work := d.Works[id]
+		_, retired := d.Retired[id]
+		if !work && !retired {
+			delete(m.copies, id)
+			m.queue.remove(id)
+		}
+	}
+	m.touch(false)
+}
+
 // scaleTargets are the objects whose replicas an autoscaler among the works sets.
 func scaleTargets(works map[api.ID]Work) map[api.ID]bool {
 	var targets map[api.ID]bool
 	for _, w := range works {
+		if w.ID.Kind != "HorizontalPodAutoscaler" {
+			continue
+		}
 		if target, ok := apply.ScaleTarget(w.Object); ok {
 			if targets == nil {
 				targets = map[api.ID]bool{}

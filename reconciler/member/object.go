@@ -30,6 +30,7 @@ type object struct {
 	waiting  bool // what was begun goes on by itself
 	parked   bool // waits for the first list of its kind
 	failures int  // in a row
+	stirs    int  // times that something was seen which has to be looked at
 
 	putBack   int // times that drift was undone, the first of them not long ago
 	putBackAt time.Time
@@ -52,42 +53,41 @@ func (c *object) versioned(id api.ID) api.ID {
 	return c.retired.ID
 }
 
-// same tells whether it is the same order.
-func (c *object) same(w *Work, r *Retired) bool {
-	switch {
-	case w != nil && c.work != nil:
-		return w.ID == c.work.ID && w.Hash == c.work.Hash && w.Overwrite == c.work.Overwrite && w.Suspended == c.work.Suspended && w.Retain == c.work.Retain
-	case r != nil && c.retired != nil:
-		return *r == *c.retired
-	}
-	return false
+// asks tells whether w is the order that stands.
+func (c *object) asks(w *Work) bool {
+	return c.work != nil && w.ID == c.work.ID && w.Hash == c.work.Hash &&
+		w.Overwrite == c.work.Overwrite && w.Suspended == c.work.Suspended && w.Retain == c.work.Retain
 }
 
-// want takes an order for an object; false if it is the one that stands. m.mu is held.
-func (m *member) want(id api.ID, w *Work, r *Retired, now time.Time) bool {
+// retires tells whether r is the order that stands.
+func (c *object) retires(r *Retired) bool { return c.retired != nil && *r == *c.retired }
+
+// stands tells whether the order that was begun still is the one.
+func (c *object) stands(began object) bool {
+	if began.work != nil {
+		return c.asks(began.work)
+	}
+	return c.retires(began.retired)
+}
+
+// order takes a new order for an object. m.mu is held.
+func (m *member) order(id api.ID, w *Work, r *Retired, now time.Time) {
 	c := m.copies[id]
-	switch {
-	case c == nil:
+	if c == nil {
 		c = &object{}
 		m.copies[id] = c
-		m.touch(false)
-	case c.same(w, r):
-		return false
 	}
-	if r != nil || c.retired != nil || c.facts.Gone {
-		c.facts.Gone = false
-		m.touch(false)
-	}
-	c.work, c.retired = w, r
+	c.work, c.retired, c.facts.Gone = w, r, false
 	c.clean, c.tried, c.waiting, c.failures = false, false, false, 0
 	m.queue.remove(id)
 	m.enqueue(id, c, now)
-	return true
+	m.touch(false)
 }
 
 // enqueue asks for a look at a copy. m.mu is held.
 func (m *member) enqueue(id api.ID, c *object, at time.Time) {
 	m.queue.add(id, c.stage(id), at)
+	m.wasIdle = false
 }
 
 // task looks at one object and makes it be as it should.
@@ -100,7 +100,11 @@ func (m *member) task(id api.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.queue.done(id)
-	if c := m.copies[id]; ok && c != nil {
+	switch c := m.copies[id]; {
+	case !ok || c == nil:
+	case m.link != l: // it may be of another cluster
+		m.enqueue(id, c, m.options.Clock.Now())
+	default:
 		m.take(id, c, began, out)
 	}
 	m.stirred()
@@ -180,6 +184,7 @@ func (m *member) find(l *link, id api.ID) (observe.Resource, error) {
 	}
 	m.mu.Lock()
 	if m.link == l {
+		who = m.who
 		who.catalog, who.at = catalog, now
 		m.learn(who)
 	}
@@ -218,7 +223,7 @@ func (m *member) unserved(began object, err error) apply.Outcome {
 func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 	now := m.options.Clock.Now()
 	before := c.facts
-	overtaken := newer(c.facts.Live, out.Live)
+	overtaken := c.stirs != began.stirs || newer(c.facts.Live, out.Live)
 	if !overtaken && (out.Err == nil || out.Live != nil) {
 		c.facts.Live = out.Live
 	}
@@ -232,8 +237,8 @@ func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 			c.driftUndone(now)
 		}
 	}
-	if !c.same(began.work, began.retired) { // there is a newer order by now, and it is in the queue
-		m.told(id, before, c.facts)
+	if !c.stands(began) { // there is a newer order by now, and it is in the queue
+		m.told(before, c.facts)
 		return
 	}
 	c.tried, c.waiting = true, out.Waiting
@@ -249,12 +254,12 @@ func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 		c.failures++
 		m.enqueue(id, c, now.Add(backoff{m.options.RetryMin, m.options.RetryMax}.pause(c.failures)))
 	}
-	m.told(id, before, c.facts)
-	m.report(id, before, c, out)
+	m.told(before, c.facts)
+	m.report(id, before, out)
 }
 
 // report logs what was done or went wrong, the latter once, and looks after the member if it is to blame.
-func (m *member) report(id api.ID, before decide.CopyFacts, c *object, out apply.Outcome) {
+func (m *member) report(id api.ID, before decide.CopyFacts, out apply.Outcome) {
 	switch {
 	case out.Reason != "" && (out.Reason != before.Reason || out.Message != before.Message):
 		m.log.Warn("object refused", "object", id.String(), "reason", out.Reason, "message", out.Message)
@@ -284,7 +289,7 @@ func (m *member) wakeGround(now time.Time) {
 }
 
 // told tells of a change of facts. m.mu is held.
-func (m *member) told(id api.ID, before, now decide.CopyFacts) {
+func (m *member) told(before, now decide.CopyFacts) {
 	visible := before.Applied != now.Applied || before.Reason != now.Reason || before.Message != now.Message ||
 		before.Gone != now.Gone || !sameLive(before.Live, now.Live)
 	m.touch(visible)

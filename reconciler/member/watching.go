@@ -118,8 +118,8 @@ func (w *watching) Seen(o api.Object) {
 	}
 	before, now := c.facts, w.options.Clock.Now()
 	c.facts.Live = live
-	switch same := c.same(began.work, began.retired); {
-	case c.work == nil || !same:
+	switch {
+	case c.work == nil || !c.stands(began):
 	case clean && c.known == began.known:
 		c.clean, c.tried, c.waiting, c.failures, c.known = true, true, false, 0, known
 		c.facts.Applied, c.facts.Reason, c.facts.Message = c.work.Hash, "", ""
@@ -129,7 +129,7 @@ func (w *watching) Seen(o api.Object) {
 	if apply.Established(live) && !apply.Established(before.Live) {
 		w.established(now)
 	}
-	w.told(id, before, c.facts)
+	w.told(before, c.facts)
 	w.stirred()
 }
 
@@ -187,7 +187,7 @@ func (w *watching) lost(id api.ID, c *object) {
 	default:
 		w.drifted(id, c, now)
 	}
-	w.told(id, before, c.facts)
+	w.told(before, c.facts)
 }
 
 // drifted looks at an object that is not as wanted. One that failed keeps its own pace.
@@ -195,6 +195,7 @@ func (w *watching) drifted(id api.ID, c *object, now time.Time) {
 	if c.work.Suspended || c.failures > 0 && !c.waiting {
 		return
 	}
+	c.stirs++
 	if c.clean {
 		c.clean, c.tried = false, false
 	}

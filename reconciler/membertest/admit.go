@@ -1,7 +1,6 @@
 package membertest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -25,10 +24,19 @@ import (
 )
 
 // normalize brings content into the form in which objects of the resource are kept: unknown fields dropped
-// (their paths are returned), values spelled one way ("1000m" is "1"), defaults set.
-// content is used up; the Go object is nil for a custom resource.
+// (their paths are returned), values spelled one way ("1000m" is "1"), defaults set. What it returns shares
+// nothing with content, whose metadata it changes. The Go object is nil for a custom resource.
 func (r *resource) normalize(content map[string]any) (map[string]any, runtime.Object, []string, error) {
 	if r.custom != nil {
+		content = runtime.DeepCopyJSON(content)
+		var meta metav1.ObjectMeta
+		m, ok := content["metadata"].(map[string]any)
+		if !ok {
+			return nil, nil, nil, apierrors.NewBadRequest("metadata: an object is required")
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(m, &meta); err != nil {
+			return nil, nil, nil, apierrors.NewBadRequest(fmt.Sprintf("metadata: %v", err))
+		}
 		return content, nil, r.custom.fit(content), nil
 	}
 	typed, err := goTypes().New(r.GroupVersionKind)
@@ -329,16 +337,7 @@ func (r *resource) decode(body []byte) (map[string]any, error) {
 		}
 		content[name] = want
 	}
-	if meta, ok := content["metadata"]; ok && meta != nil {
-		var m metav1.ObjectMeta
-		b, err := json.Marshal(meta)
-		if err == nil {
-			err = json.Unmarshal(b, &m)
-		}
-		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata: %v", err))
-		}
-	} else {
+	if content["metadata"] == nil {
 		content["metadata"] = make(map[string]any)
 	}
 	return content, nil

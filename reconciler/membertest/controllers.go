@@ -197,7 +197,7 @@ func (s *Server) namespace(c change) error {
 // definition serves the kind of a CustomResourceDefinition, and removes the objects of one being deleted.
 func (s *Server) definition(c change) error {
 	if c.after == nil {
-		s.serve(c.before.name, nil)
+		s.serve(c.before.name, nil, nil)
 		return nil
 	}
 	o := s.definitions.objects[c.after.key]
@@ -224,9 +224,9 @@ func (s *Server) definition(c change) error {
 		{"NamesAccepted", metav1.ConditionTrue, "NoConflicts", "no conflicts found"},
 		{"Established", metav1.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted"},
 	}
-	served, err := customResources(&crd, s.custom[o.name])
+	objects, served, err := customResources(&crd, s.custom[o.name])
 	if err == nil {
-		s.serve(o.name, served)
+		s.serve(o.name, objects, served)
 	} else {
 		wanted = []condition{{"NonStructuralSchema", metav1.ConditionTrue, "Violations", err.Error()}}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // Extensions of a custom resource's schema that are followed here; the type converter follows
@@ -35,17 +36,24 @@ type customType struct {
 	columns   []column
 }
 
-// customResources returns the versions of a definition that are served, and which of them is stored.
-// They share the collection objects; objects may be nil for a definition that is new.
-func customResources(crd *apiextensionsv1.CustomResourceDefinition, objects *collection) (served []*resource, err error) {
+// customResources returns the versions of a definition that are served, and the collection they share: that of the
+// definition before it changed, or a new one if it is nil.
+func customResources(crd *apiextensionsv1.CustomResourceDefinition, objects *collection) (_ *collection, served []*resource, err error) {
 	if objects == nil {
 		objects = newCollection(nil)
 	}
 	names := crd.Spec.Names
 	var versions []schema.GroupVersion
+	managed := make(managedfields.ResourcePathMappings)
+	var stored *resource
 	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			versions = append(versions, schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name})
+		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}
+		versions = append(versions, gv)
+		managed[gv.String()] = nil
+		if s := v.Subresources; s != nil && s.Scale != nil {
+			for _, name := range fieldPath(s.Scale.SpecReplicasPath) {
+				managed[gv.String()] = append(managed[gv.String()], fieldpath.PathElement{FieldName: &name})
+			}
 		}
 	}
 	for _, v := range crd.Spec.Versions {
@@ -63,7 +71,7 @@ func customResources(crd *apiextensionsv1.CustomResourceDefinition, objects *col
 		}
 		if s := v.Subresources; s != nil && s.Scale != nil {
 			r.traits |= scale
-			r.replicas = scalePaths{spec: fieldPath(s.Scale.SpecReplicasPath), status: fieldPath(s.Scale.StatusReplicasPath)}
+			r.replicas = scalePaths{spec: fieldPath(s.Scale.SpecReplicasPath), status: fieldPath(s.Scale.StatusReplicasPath), managed: managed}
 			if p := s.Scale.LabelSelectorPath; p != nil {
 				r.replicas.selector = fieldPath(*p)
 			}
@@ -72,23 +80,24 @@ func customResources(crd *apiextensionsv1.CustomResourceDefinition, objects *col
 			r.custom.columns = append(r.custom.columns, column{c.Name, c.Type, strings.TrimPrefix(c.JSONPath, "."), c.Priority})
 		}
 		if err := r.custom.read(v.Schema, crd.Spec.PreserveUnknownFields); err != nil {
-			return nil, fmt.Errorf("schema of version %s: %w", v.Name, err)
+			return nil, nil, fmt.Errorf("schema of version %s: %w", v.Name, err)
 		}
 		types, err := r.custom.typeConverter(r.GroupVersionKind)
 		if err != nil {
-			return nil, fmt.Errorf("schema of version %s: %w", v.Name, err)
+			return nil, nil, fmt.Errorf("schema of version %s: %w", v.Name, err)
 		}
 		if err := r.setFields(types, versions...); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if v.Storage {
-			objects.resource = r
+			stored = r
 		}
 		if v.Served {
 			served = append(served, r)
 		}
 	}
-	return served, nil
+	objects.resource = stored
+	return objects, served, nil
 }
 
 // fieldPath reads a path like ".spec.replicas".

@@ -94,7 +94,7 @@ func (r *resource) discovery() apidiscovery.APIResourceDiscovery {
 		d.Scope = apidiscovery.ScopeCluster
 	}
 	if r.has(scale) {
-		kind := metav1.GroupVersionKind(scaleResource.GroupVersionKind)
+		kind := metav1.GroupVersionKind(scaleKind)
 		d.Subresources = append(d.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: "scale", ResponseKind: &kind, Verbs: []string{"get", "patch", "update"}})
 	}
 	if r.has(status) {

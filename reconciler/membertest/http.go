@@ -96,7 +96,7 @@ func (s *Server) Writes() (changed, sent int64) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handlers.RLock()
 	defer s.handlers.RUnlock()
-	if s.down {
+	if s.down.Load() {
 		return
 	}
 	if f := s.intercept.Load(); f != nil {
@@ -210,7 +210,7 @@ func (s *Server) parse(r *http.Request, gv schema.GroupVersion, path []string) (
 	if len(path) > 2 {
 		q.subresource = path[2]
 	}
-	if _, ok := q.resource.fields[q.subresource]; len(path) > 3 || !ok || q.subresource != "" && q.resource.subresource(q.subresource) == 0 {
+	if len(path) > 3 || q.subresource != "" && !q.resource.has(subresources[q.subresource]) {
 		return nil, notFound()
 	}
 	if err := q.setVerb(r); err != nil {
@@ -235,9 +235,7 @@ func (s *Server) parse(r *http.Request, gv schema.GroupVersion, path []string) (
 	return q, q.validate()
 }
 
-func (r *resource) subresource(name string) trait {
-	return r.traits & map[string]trait{"status": status, "scale": scale}[name]
-}
+var subresources = map[string]trait{"status": status, "scale": scale}
 
 func methodNotAllowed() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed,
@@ -391,7 +389,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, q *request) error {
 		if err := s.settle(); err != nil {
 			return err
 		}
-		return writeBytes(w, http.StatusOK, q.listOf(items, s.version, ""))
+		return q.writeList(w, items, s.version, "")
 	}
 	live := objects.objects[key{q.namespace, q.name}]
 	if live == nil {
@@ -418,14 +416,23 @@ func unmarshal(body []byte, into *map[string]any) error {
 	return yaml.Unmarshal(body, into)
 }
 
-func writeBytes(w http.ResponseWriter, code int, body []byte) error {
+// writeBytes answers with a body given in parts.
+func writeBytes(w http.ResponseWriter, code int, body ...[]byte) error {
+	size := 0
+	for _, part := range body {
+		size += len(part)
+	}
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(code)
-	_, err := w.Write(body)
-	return ignore(err)
+	for _, part := range body {
+		if _, err := w.Write(part); err != nil {
+			return ignore(err)
+		}
+	}
+	return nil
 }
 
 // ignore forgets that an answer could not be sent: who asked is gone.
@@ -470,10 +477,11 @@ var metricVerbs = map[string]string{"create": "POST", "update": "PUT", "patch": 
 func (s *Server) writeMetrics(w http.ResponseWriter) error {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
+	lines := make([]string, 0, len(s.counts.writes))
 	for k, n := range s.counts.writes {
-		if _, err := fmt.Fprintf(w, "apiserver_request_total{code=\"200\",dry_run=\"\",resource=%q,verb=%q} %d\n", k[1], k[0], n); err != nil {
-			return ignore(err)
-		}
+		lines = append(lines, fmt.Sprintf("apiserver_request_total{code=\"200\",dry_run=\"\",resource=%q,verb=%q} %d\n", k[1], k[0], n))
 	}
-	return nil
+	slices.Sort(lines)
+	_, err := io.WriteString(w, strings.Join(lines, ""))
+	return ignore(err)
 }

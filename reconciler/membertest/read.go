@@ -41,16 +41,20 @@ func (q *request) show(o *object) []byte {
 	case q.as == "Table":
 		return q.table([]*object{o}, o.GetResourceVersion(), "")
 	case q.as == "PartialObjectMetadata":
-		return partial(o)
+		return partial(o, q.verb != "list")
 	case q.subresource == "scale":
 		return o.wire
 	}
 	return o.encode(q.resource.GroupVersion())
 }
 
-// partial returns the metadata of an object.
-func partial(o *object) []byte {
-	b, err := json.Marshal(map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.Object["metadata"]})
+// partial returns the metadata of an object, as an object of its own or as an item of a list.
+func partial(o *object, whole bool) []byte {
+	content := map[string]any{"metadata": o.Object["metadata"]}
+	if whole {
+		content["kind"], content["apiVersion"] = "PartialObjectMetadata", "meta.k8s.io/v1"
+	}
+	b, err := json.Marshal(content)
 	if err != nil {
 		panic(err) // it was encoded before
 	}
@@ -93,24 +97,25 @@ func (s *Server) list(w http.ResponseWriter, q *request) error {
 	for i, o := range found {
 		items[i] = q.show(o)
 	}
-	return writeBytes(w, http.StatusOK, q.listOf(items, version, next))
+	return q.writeList(w, items, version, next)
 }
 
-// listOf is a list made of encoded objects.
-func (q *request) listOf(items [][]byte, version uint64, next string) []byte {
+// writeList answers with a list of encoded objects, which may be long: they are not copied.
+func (q *request) writeList(w http.ResponseWriter, items [][]byte, version uint64, next string) error {
 	kind, gv := q.resource.listKind, q.resource.GroupVersion().String()
 	if q.as == "PartialObjectMetadata" {
 		kind, gv = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"`, kind, gv, version)
-	if next != "" {
-		fmt.Fprintf(&b, `,"continue":%q`, next)
+	head := fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","continue":%q},"items":[`, kind, gv, version, next)
+	parts := make([][]byte, 0, 2*len(items)+2)
+	parts = append(parts, head)
+	for i, item := range items {
+		if i > 0 {
+			parts = append(parts, []byte(","))
+		}
+		parts = append(parts, item)
 	}
-	b.WriteString(`},"items":[`)
-	b.Write(bytes.Join(items, []byte(",")))
-	b.WriteString("]}\n")
-	return b.Bytes()
+	return writeBytes(w, http.StatusOK, append(parts, []byte("]}\n"))...)
 }
 
 // A list that goes on has no snapshot of its own: what changes between its pages shows, or not, as in a
@@ -207,7 +212,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request) error
 	for {
 		s.mu.RLock()
 		events, ok := objects.after(from)
-		changed, oldest := objects.changed, objects.floor
+		changed, oldest, ended := objects.changed, objects.floor, objects.ended
 		s.mu.RUnlock()
 		if !ok {
 			status := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", from, oldest)).Status()
@@ -233,8 +238,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request) error
 				stream.send(watch.Deleted, q.show(e.object))
 			}
 		}
-		if err := stream.flush(); err != nil {
-			return nil // who watched is gone
+		if err := stream.flush(); err != nil || ended {
+			return nil // who watched is gone, or what was watched
 		}
 		select {
 		case <-changed:

@@ -78,7 +78,12 @@ func (r *Real) start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cmd != nil {
-		return fmt.Errorf("start member %s: it runs", r.name)
+		select {
+		case <-r.exited: // by itself
+			r.end(syscall.SIGKILL)
+		default:
+			return fmt.Errorf("start member %s: it runs", r.name)
+		}
 	}
 	log := new(tail)
 	cmd := exec.Command(r.binary, "-data", r.dir, "-names", r.name, "-stdin")

@@ -83,9 +83,17 @@ type resource struct {
 }
 
 // scalePaths are where a kind keeps what its scale subresource shows.
-type scalePaths struct{ spec, status, selector []string }
+type scalePaths struct {
+	spec, status, selector []string
+	managed                managedfields.ResourcePathMappings // spec, for each version served
+}
 
-var workloadScale = scalePaths{[]string{"spec", "replicas"}, []string{"status", "replicas"}, []string{"spec", "selector"}}
+var scaleKind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+
+var workloadScale = scalePaths{
+	spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, selector: []string{"spec", "selector"},
+	managed: managedfields.ResourcePathMappings{"apps/v1": fieldpath.MakePathOrDie("spec", "replicas")},
+}
 
 func (r *resource) has(t trait) bool { return r.traits&t != 0 }
 
@@ -105,9 +113,6 @@ func (r *resource) setFields(types managedfields.TypeConverter, served ...schema
 	}
 	if r.has(status) {
 		reset[""] = []fieldpath.Path{fieldpath.MakePathOrDie("status")}
-	}
-	if r.has(scale) {
-		reset["scale"] = nil
 	}
 	r.fields = make(map[string]*managedfields.FieldManager, len(reset))
 	for sub, paths := range reset {

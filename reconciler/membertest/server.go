@@ -40,13 +40,14 @@ type Options struct {
 type Server struct {
 	name, token, gitVersion string
 	clock                   func() time.Time
-	http                    *http.Server
+	http                    *http.Server // nil while it is down
 	tls                     *tls.Config
 	authority               []byte // PEM
 	gate                    *gate
+	life                    sync.Mutex // one Down or Up at a time; guards http
 	serving                 sync.WaitGroup
-	handlers                sync.RWMutex // read-locked by each handler while it runs; guards down
-	down                    bool
+	handlers                sync.RWMutex // read-locked by each handler while it runs
+	down                    atomic.Bool
 	notReady                atomic.Bool
 	intercept               atomic.Pointer[func(*http.Request) *metav1.Status]
 	counts                  counters
@@ -138,7 +139,8 @@ func (s *Server) listen(address string) error {
 		return err
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, TLSConfig: s.tls, ErrorLog: log.New(io.Discard, "", 0)}
-	s.http, s.down = server, false
+	s.http = server
+	s.down.Store(false)
 	s.serving.Go(func() {
 		if err := server.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			panic(fmt.Sprintf("member %s: %v", s.name, err)) // the listener is ours alone
@@ -233,22 +235,28 @@ func Start(t T, name string) *Server {
 // Close ends the member. It returns when nothing of it runs any more.
 func (s *Server) Close() { s.Down() }
 
-// Down refuses connections, as a dead process does; objects are kept.
+// Down refuses connections, as a dead process does; objects are kept. It returns when nothing is served any more.
 func (s *Server) Down() {
-	s.handlers.RLock()
-	server := s.http
-	s.handlers.RUnlock()
-	_ = server.Close() // an error is that of a connection that was closed already
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.http == nil {
+		return
+	}
+	s.down.Store(true)
+	_ = s.http.Close() // an error is that of a connection that was closed already
 	s.serving.Wait()
 	s.handlers.Lock() // when all handlers are done
-	defer s.handlers.Unlock()
-	s.down = true
+	s.handlers.Unlock()
+	s.http = nil
 }
 
 // Up ends Down: the member listens on the port it had. The error is that of a port that another program took.
 func (s *Server) Up() error {
-	s.handlers.Lock()
-	defer s.handlers.Unlock()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.http != nil {
+		return nil
+	}
 	if err := s.listen(s.gate.address()); err != nil {
 		return fmt.Errorf("bring up member %s: %w", s.name, err)
 	}
@@ -324,19 +332,25 @@ func (s *Server) Compact() {
 	}
 }
 
-// serve serves the resources of a definition, in place of those it had; none for one that is gone.
-// The caller holds s.mu.
-func (s *Server) serve(definition string, resources []*resource) {
-	if old := s.custom[definition]; old != nil {
-		maps.DeleteFunc(s.served, func(_ schema.GroupVersionResource, r *resource) bool { return r.objects == old })
+// serve serves the resources of a definition, in place of those it had. objects is their collection; nil stands for
+// a definition that is gone. The caller holds s.mu.
+func (s *Server) serve(definition string, objects *collection, resources []*resource) {
+	old := s.custom[definition]
+	maps.DeleteFunc(s.served, func(_ schema.GroupVersionResource, r *resource) bool { return old != nil && r.objects == old })
+	switch {
+	case objects == nil && old != nil:
 		delete(s.kinds, old.resource.groupResource())
 		delete(s.custom, definition)
+		old.end()
+	case objects != nil:
+		if old == nil {
+			objects.floor = s.version
+		}
+		s.kinds[objects.resource.groupResource()] = objects
+		s.custom[definition] = objects
 	}
 	for _, r := range resources {
 		s.served[r.GroupVersion().WithResource(r.plural)] = r
-		s.kinds[r.groupResource()] = r.objects
-		s.custom[definition] = r.objects
-		r.objects.floor = max(r.objects.floor, 1)
 	}
 }
 

@@ -65,6 +65,7 @@ type collection struct {
 	events   []event       // oldest first
 	floor    uint64        // the version up to which events are forgotten
 	changed  chan struct{} // closed by the next event
+	ended    bool          // the kind is no longer served
 }
 
 func newCollection(r *resource) *collection {
@@ -90,6 +91,12 @@ func (c *collection) after(version uint64) (events []event, ok bool) {
 		i++
 	}
 	return c.events[i:], version >= c.floor
+}
+
+// end ends the watches: the kind is gone.
+func (c *collection) end() {
+	c.ended = true
+	close(c.changed)
 }
 
 func (c *collection) record(e event) {

@@ -52,7 +52,7 @@ func (q *request) table(objects []*object, version, next string) []byte {
 		t.ColumnDefinitions = append(t.ColumnDefinitions, metav1.TableColumnDefinition{Name: c.name, Type: c.kind, Priority: c.priority})
 	}
 	for _, o := range objects {
-		row := metav1.TableRow{Cells: []any{o.name}, Object: runtime.RawExtension{Raw: partial(o)}}
+		row := metav1.TableRow{Cells: []any{o.name}, Object: runtime.RawExtension{Raw: partial(o, true)}}
 		if q.query.Get("includeObject") == string(metav1.IncludeObject) {
 			row.Object.Raw = o.encode(q.resource.GroupVersion())
 		}

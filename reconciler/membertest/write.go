@@ -8,9 +8,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -49,7 +52,7 @@ func (s *Server) write(q *request) (*object, int, error) {
 		o, err := s.update(q, live, content)
 		return o, http.StatusOK, err
 	default:
-		content, err := q.patched(live.contentIn(q.resource))
+		content, err := q.patched(live.in(q.resource).DeepCopy().Object)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -58,9 +61,9 @@ func (s *Server) write(q *request) (*object, int, error) {
 	}
 }
 
-// contentIn returns a copy of the object as the resource's version has it.
-func (o *object) contentIn(r *resource) map[string]any {
-	return withVersion(runtime.DeepCopyJSON(o.Object), r.GroupVersion())
+// in returns the object as the resource's version has it. It must not be changed.
+func (o *object) in(r *resource) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: withVersion(o.Object, r.GroupVersion())}
 }
 
 func (s *Server) post(q *request) (*object, error) {
@@ -120,7 +123,7 @@ func (s *Server) apply(q *request, live *object) (*object, error) {
 func (s *Server) merge(q *request, live *object, patch map[string]any) (*object, error) {
 	before := newObject(q.resource.GroupVersionKind)
 	if live != nil {
-		before.Object = live.contentIn(q.resource) // a copy: the merge may share structure with it
+		before = live.in(q.resource)
 	}
 	merged, err := q.fields().Apply(before, &unstructured.Unstructured{Object: patch}, q.manager, q.query.Get("force") == "true")
 	if err != nil {
@@ -151,8 +154,7 @@ func (s *Server) update(q *request, live *object, content map[string]any) (*obje
 		return nil, apierrors.NewInvalid(q.resource.GroupVersionKind.GroupKind(), q.name,
 			field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 	}
-	before := &unstructured.Unstructured{Object: live.contentIn(q.resource)}
-	managed := q.fields().UpdateNoErrors(before, &unstructured.Unstructured{Object: content}, q.manager)
+	managed := q.fields().UpdateNoErrors(live.in(q.resource), &unstructured.Unstructured{Object: content}, q.manager)
 	return s.replace(q, live, managed.(*unstructured.Unstructured).Object, typed)
 }
 
@@ -377,7 +379,7 @@ func (s *Server) allocatePorts(spec map[string]any) {
 
 // replace makes content the next version of live, unless nothing changed.
 func (s *Server) replace(q *request, live *object, content map[string]any, typed runtime.Object) (*object, error) {
-	r, u, old := q.resource, &unstructured.Unstructured{Object: content}, live.contentIn(q.resource)
+	r, u, old := q.resource, &unstructured.Unstructured{Object: content}, live.in(q.resource).Object
 	switch version, uid := u.GetResourceVersion(), u.GetUID(); {
 	case u.GetName() != q.name:
 		return nil, nameMismatch(u.GetName(), q.name)
@@ -397,16 +399,15 @@ func (s *Server) replace(q *request, live *object, content map[string]any, typed
 	}
 	switch {
 	case q.subresource == "status" && r.custom != nil:
-		managed, after := meta["managedFields"], content["status"]
-		content = old
-		old = live.contentIn(r)
-		carry(content, map[string]any{"status": after}, "status")
-		content["metadata"].(map[string]any)["managedFields"] = managed
-		typed = nil
+		whole := maps.Clone(old)
+		carry(whole, content, "status")
+		whole["metadata"] = maps.Clone(was)
+		carry(whole["metadata"].(map[string]any), meta, "managedFields")
+		content = whole
 	case q.subresource == "status":
 		carry(content, old, "spec")
 		carry(meta, was, "labels")
-		typed = nil
+		typed = nil // it has the spec of the request
 	case r.has(status):
 		carry(content, old, "status")
 	}
@@ -558,7 +559,7 @@ func deref[T ~string](p *T) string {
 	return string(*p)
 }
 
-// writeScale changes the number of replicas, and shows the object as a Scale.
+// writeScale changes the number of replicas by way of the object's scale, which it returns.
 func (s *Server) writeScale(q *request, live *object) (*object, error) {
 	if live == nil {
 		return nil, apierrors.NewNotFound(q.resource.groupResource(), q.name)
@@ -567,48 +568,79 @@ func (s *Server) writeScale(q *request, live *object) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	var wanted map[string]any
+	// Who owns the replicas of the object owns those of its scale, and the other way round.
+	handler := managedfields.NewScaleHandler(live.GetManagedFields(), q.resource.GroupVersion(), q.resource.replicas.managed)
+	managed, err := handler.ToSubresource()
+	if err != nil {
+		return nil, err
+	}
+	before := shown.DeepCopy()
+	before.SetManagedFields(managed)
+	wanted := new(unstructured.Unstructured)
 	switch q.verb {
 	case "apply":
-		err = unmarshal(q.body, &wanted)
+		if err = unmarshal(q.body, &wanted.Object); err == nil {
+			var merged runtime.Object
+			merged, err = scaleFields().Apply(before, wanted, q.manager, q.query.Get("force") == "true")
+			if err != nil {
+				return nil, err
+			}
+			wanted = merged.(*unstructured.Unstructured)
+		}
 	case "update":
-		err = json.Unmarshal(q.body, &wanted)
+		wanted.Object, err = (&resource{GroupVersionKind: scaleKind}).decode(q.body)
 	default:
-		wanted, err = (&request{patchType: q.patchType, body: q.body, resource: scaleResource}).patched(shown.Object)
+		wanted.Object, err = (&request{patchType: q.patchType, body: q.body, resource: &resource{GroupVersionKind: scaleKind}}).patched(before.DeepCopy().Object)
 	}
+	if err != nil {
+		return nil, err
+	}
+	replicas, _, err := unstructured.NestedInt64(wanted.Object, "spec", "replicas")
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	replicas, ok, err := unstructured.NestedInt64(wanted, "spec", "replicas")
-	if err != nil || !ok && q.verb == "apply" {
-		return nil, apierrors.NewBadRequest("spec.replicas: must be an integer")
+	version := wanted.GetResourceVersion()
+	if q.verb != "apply" {
+		wanted = scaleFields().UpdateNoErrors(before, wanted, q.manager).(*unstructured.Unstructured)
 	}
-	u := newObject(q.resource.GroupVersionKind)
-	store := s.merge
-	if q.verb == "apply" {
-		u.SetName(q.name)
-	} else {
-		u.Object = live.contentIn(q.resource)
-		if version, _, _ := unstructured.NestedString(wanted, "metadata", "resourceVersion"); version != "" {
-			u.SetResourceVersion(version)
-		}
-		store = s.update
+	if managed, err = handler.ToParent(wanted.GetManagedFields()); err != nil {
+		return nil, err
+	}
+	u := live.in(q.resource).DeepCopy()
+	if version != "" {
+		u.SetResourceVersion(version)
 	}
 	if err := unstructured.SetNestedField(u.Object, replicas, q.resource.replicas.spec...); err != nil {
 		return nil, err
 	}
-	o, err := store(q, live, u.Object)
+	u.SetManagedFields(managed)
+	content, typed, err := q.normalize(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.replace(q, live, content, typed)
 	if err != nil {
 		return nil, err
 	}
 	return q.resource.scaleOf(o)
 }
 
-var scaleResource = &resource{GroupVersionKind: schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}}
+// scaleFields manages the fields of every scale subresource.
+var scaleFields = sync.OnceValue(func() *managedfields.FieldManager {
+	gv := scaleKind.GroupVersion()
+	types, err := typesOf(models(autoscalingv1.Scale{}.OpenAPIModelName()), autoscalingv1.Scale{}.OpenAPIModelName(), scaleKind)
+	if err == nil {
+		var m *managedfields.FieldManager
+		if m, err = managedfields.NewDefaultFieldManager(types, versions{gv}, noDefaults{}, empty{}, scaleKind, gv, "scale", nil); err == nil {
+			return m
+		}
+	}
+	panic(err) // the schema is a constant: seen by every test
+})
 
 // scaleOf shows an object as its scale subresource.
 func (r *resource) scaleOf(o *object) (*object, error) {
-	shown := newObject(scaleResource.GroupVersionKind)
+	shown := newObject(scaleKind)
 	shown.SetName(o.GetName())
 	shown.SetNamespace(o.GetNamespace())
 	shown.SetUID(o.GetUID())

@@ -81,7 +81,9 @@ func TestDiscover(t *testing.T) {
 }
 
 // partial is a member of whose groups one cannot be told.
-type partial struct{ discovery.ServerResourcesInterface }
+type partial struct {
+	discovery.ServerResourcesInterface
+}
 
 func (partial) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	return []*metav1.APIGroup{{Name: "apps"}}, []*metav1.APIResourceList{list("apps/v1", metav1.APIResource{Name: "deployments", Kind: "Deployment"})},

@@ -28,7 +28,11 @@ func TestProbe(t *testing.T) {
 	probe := func() Result {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		return Probe(ctx, client.RESTClient())
+		result, err := Probe(ctx, client.RESTClient())
+		if (err == nil) != result.Healthy() {
+			t.Errorf("%+v with error %v", result, err)
+		}
+		return result
 	}
 	for _, tt := range []struct {
 		name   string

@@ -30,7 +30,7 @@ import (
 // runControllers starts the controllers that bring workloads up and take things down. It returns once they run.
 func runControllers(ctx context.Context, cfg *rest.Config, cluster string) error {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS = -1
+	cfg.QPS, cfg.UserAgent = -1, "kube-controller-manager" // the field manager of what they write
 	metaCfg := metadata.ConfigFor(cfg)
 	cfg.AcceptContentTypes, cfg.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	client, err := kubernetes.NewForConfig(cfg)
