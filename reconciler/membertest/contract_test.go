@@ -151,26 +151,41 @@ func (w *world) must(o *unstructured.Unstructured, err error) *unstructured.Unst
 	return o
 }
 
-// eventually waits until an object is as wanted; nil stands for one that is gone.
-func (w *world) eventually(gvr schema.GroupVersionResource, name string, ok func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
+// poll waits until something holds: a real server takes its time.
+func (w *world) poll(ok func() bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
-	defer cancel()
-	var last *unstructured.Unstructured
-	for tick := time.NewTicker(20 * time.Millisecond); ; {
-		o, err := w.in(gvr).Get(ctx, name, metav1.GetOptions{})
+	timeout, tick := time.NewTimer(time.Minute), time.NewTicker(20*time.Millisecond)
+	defer timeout.Stop()
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			w.Fatal("not in a minute")
+		}
+	}
+}
+
+// eventually waits until an object is as wanted; nil stands for one that is gone.
+func (w *world) eventually(gvr schema.GroupVersionResource, name string, ok func(*unstructured.Unstructured) bool) (last *unstructured.Unstructured) {
+	w.Helper()
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.Logf("%s %s was last seen as %v", gvr.Resource, name, last)
+		}
+	})
+	w.poll(func() bool {
+		o, err := w.api(gvr, w.ns).Get(w.ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			o = nil
 		case err != nil:
-			w.Fatalf("%v; last seen: %v", err, last)
+			w.Fatal(err)
 		}
-		if last = o; ok(o) {
-			tick.Stop()
-			return o
-		}
-		<-tick.C
-	}
+		last = o
+		return ok(o)
+	})
+	return last
 }
 
 func gone(o *unstructured.Unstructured) bool { return o == nil }
@@ -903,18 +918,13 @@ func customResources(w *world) {
 	_, err := w.apply(apps, w.ns, text("image: i"), "a", false)
 	w.wantStatus(err, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	w.must(w.apply(crds, "", definition, "a", false))
-	established := func(o *unstructured.Unstructured) bool { return conditionOf(o, "Established") == "True" }
-	crdWorld := &world{T: w.T, ctx: w.ctx, config: w.config, Interface: w.Interface}
-	deadline, cancel := context.WithTimeout(w.ctx, time.Minute)
-	defer cancel()
-	for !established(crdWorld.must(w.Resource(crds).Get(deadline, "apps.contract.example.com", metav1.GetOptions{}))) {
-	}
+	all := &world{T: w.T, ctx: w.ctx, Interface: w.Interface} // not in a namespace
+	all.eventually(crds, "apps.contract.example.com", func(o *unstructured.Unstructured) bool { return conditionOf(o, "Established") == "True" })
 	var o *unstructured.Unstructured
-	for { // served a moment after it is established
-		if o, err = w.apply(apps, w.ns, text("image: i, ports: [{name: a, port: 1}], free: {a: {b: 1}}"), "a", false); err == nil || !apierrors.IsNotFound(err) {
-			break
-		}
-	}
+	w.poll(func() bool { // served a moment after it is established
+		o, err = w.apply(apps, w.ns, text("image: i, ports: [{name: a, port: 1}], free: {a: {b: 1}}"), "a", false)
+		return !apierrors.IsNotFound(err)
+	})
 	w.must(o, err)
 	w.want("default", at(o, "spec.replicas"), int64(1))
 	w.want("free", at(o, "spec.free.a.b"), int64(1))
@@ -958,20 +968,11 @@ func customResources(w *world) {
 	if err := w.Resource(crds).Delete(w.ctx, "apps.contract.example.com", metav1.DeleteOptions{}); err != nil {
 		w.Fatal(err)
 	}
-	for {
-		_, err := w.Resource(crds).Get(deadline, "apps.contract.example.com", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			break
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
-	}
-	for {
-		if _, err = w.in(apps).List(deadline, metav1.ListOptions{}); err != nil {
-			break
-		}
-	}
+	all.eventually(crds, "apps.contract.example.com", gone)
+	w.poll(func() bool {
+		_, err = w.in(apps).List(w.ctx, metav1.ListOptions{})
+		return err != nil
+	})
 	w.wantStatus(err, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 }
 

@@ -1,5 +1,5 @@
 // Package membertest makes member clusters: names into API servers that clients
-// reach over HTTP with a kubeconfig, as they reach any cluster.
+// reach over HTTPS with a kubeconfig, as they reach any cluster.
 //
 // There are two sorts of them, and one contract (contract_test.go) that both keep:
 //

@@ -33,6 +33,84 @@ func TestACollectionKnowsWhatItForgot(t *testing.T) {
 	})
 }
 
+// A client that replays the history has what a list has, and the indexes say what the objects say.
+func TestHistoryAndIndexesAgreeWithTheObjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New(Options{Name: "m", Token: "t"})
+		defer s.Close()
+		names := rapid.SampledFrom([]string{"a", "b", "c"})
+		spaces := rapid.SampledFrom([]string{"default", "n"})
+		send := func(method, target, content, body string) {
+			r := httptest.NewRequest(method, target, strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer t")
+			r.Header.Set("Content-Type", content)
+			s.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			ns, name, owner := spaces.Draw(t, "namespace"), names.Draw(t, "name"), names.Draw(t, "owner")
+			at := "/api/v1/namespaces/" + ns + "/configmaps/" + name
+			var owners, finalizers string
+			if o := s.configMaps.objects[key{ns, owner}]; o != nil {
+				owners = fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":%q}`, owner, o.GetUID())
+			}
+			if rapid.Bool().Draw(t, "held") {
+				finalizers = `"x.y/z"`
+			}
+			policy := rapid.SampledFrom([]string{"Background", "Foreground", "Orphan"}).Draw(t, "policy")
+			switch rapid.SampledFrom([]string{"apply", "apply", "delete", "release", "namespace", "unnamespace"}).Draw(t, "step") {
+			case "apply":
+				send(http.MethodPatch, at+"?fieldManager=x&force=true", "application/apply-patch+yaml", fmt.Sprintf(
+					`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"ownerReferences":[%s],"finalizers":[%s]}}`, name, owners, finalizers))
+			case "delete":
+				send(http.MethodDelete, at+"?propagationPolicy="+policy, "", "")
+			case "release":
+				send(http.MethodPatch, at, "application/merge-patch+json", `{"metadata":{"finalizers":null}}`)
+			case "namespace":
+				send(http.MethodPost, "/api/v1/namespaces", "application/json", `{"metadata":{"name":"n"}}`)
+			case "unnamespace":
+				send(http.MethodDelete, "/api/v1/namespaces/n", "", "")
+			}
+		}
+		uids, counts := 0, make(map[string]int)
+		for _, c := range s.collections() {
+			replayed := make(map[key]*object)
+			version := uint64(0)
+			for _, e := range c.events {
+				if e.object.version <= version || (e.kind == watch.Added) != (replayed[e.object.key] == nil) {
+					t.Fatalf("event %s of %v at %d after %d", e.kind, e.object.key, e.object.version, version)
+				}
+				version = e.object.version
+				if replayed[e.object.key] = e.object; e.kind == watch.Deleted {
+					delete(replayed, e.object.key)
+				}
+			}
+			for k, o := range c.objects {
+				if o.version > c.floor && replayed[k] != o || s.uids[o.GetUID()] != (ref{c, k}) {
+					t.Fatalf("%v is not what the history and the index say", k)
+				}
+				for _, r := range o.GetOwnerReferences() {
+					if _, ok := s.owned[r.UID][ref{c, k}]; !ok || !s.owns(r.UID) && o.GetDeletionTimestamp() == nil {
+						t.Fatalf("%v has an owner that does not know, or is gone", k)
+					}
+				}
+				if ns := s.namespaces.objects[key{name: k.namespace}]; k.namespace != "" && ns == nil {
+					t.Fatalf("%v is in no namespace", k)
+				}
+				uids++
+				counts[k.namespace]++
+			}
+		}
+		for ns, n := range s.inNamespace {
+			if counts[ns] != n {
+				t.Fatalf("namespace %q has %d objects, and %d by the index", ns, counts[ns], n)
+			}
+		}
+		if len(s.uids) != uids || len(s.changes) != 0 {
+			t.Fatalf("%d objects, %d in the index; %d changes not looked at", uids, len(s.uids), len(s.changes))
+		}
+	})
+}
+
 // Bodies and paths of all sorts: whatever is sent, the server answers it, keeps what it stored as it was, and goes on.
 func FuzzNoRequestBreaksAServer(f *testing.F) {
 	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","labels":{"a":"b"}},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},` +

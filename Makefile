@@ -1,0 +1,72 @@
+# godwit: "make help" lists the targets.
+GO      ?= go
+# Two cores are enough for everything here; tests that start API servers want them for themselves.
+MEMBER   = bin/membercluster
+KUBE     = k8s.io/component-base/version
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/godwit
+	$(GO) build -o bin/godwit ./cmd/godwit
+
+.PHONY: membercluster
+membercluster: $(MEMBER) ## build bin/membercluster, a real API server for tests and demo (minutes on an empty cache)
+
+$(MEMBER): $(wildcard testdata/membercluster/*.go testdata/membercluster/go.*)
+	cd testdata/membercluster && $(GO) build -o ../../$(MEMBER) -ldflags "-s -w -X $(KUBE).gitVersion=v1.36.1 -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=36" .
+
+.PHONY: demo
+demo: build ## a complete fleet on this machine, step by step, until Ctrl-C
+	bin/godwit demo $(DEMO)
+
+.PHONY: demo-real
+demo-real: build membercluster ## the same with a real API server for each member
+	bin/godwit demo --members real $(DEMO)
+
+.PHONY: prepare
+prepare: ## install what the tests need from the system: git and sshd
+	@command -v git >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
+
+.PHONY: check
+check: layers fmt vet ## everything that must pass before a commit, without real API servers
+	$(GO) test -short ./...
+
+.PHONY: test
+test: prepare check membercluster ## everything, real API servers included
+	GODWIT_MEMBERCLUSTER=$(CURDIR)/$(MEMBER) $(GO) test -count=1 -timeout 25m -tags realcluster ./cmd/godwit ./reconciler/...
+
+.PHONY: race
+race: ## the tests under the race detector
+	$(GO) test -race ./...
+
+.PHONY: fuzz
+FUZZTIME ?= 30s
+fuzz: ## every fuzz target for FUZZTIME each
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+.PHONY: golden
+golden: ## rewrite the golden files; read the diff before you commit it
+	$(GO) test ./render/... -update
+
+.PHONY: bench
+bench: ## the benchmarks, each beside its peer where there is one
+	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./api/...
+
+.PHONY: lint fmt vet
+lint: fmt vet layers ## formatting, vet, layers
+fmt:
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); test -z "$$out" || { echo "not gofmt-ed: $$out"; exit 1; }
+vet:
+	$(GO) vet ./...
+	$(GO) vet -tags realcluster ./cmd/godwit ./reconciler/...
+
+.PHONY: layers
+layers: ## check that imports point down only
+	$(GO) run ./testdata/layers
