@@ -125,7 +125,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 			held = policyClaim(ref)
 		}
 	}
-	choice := p.input.policies.value.Choose(policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}, held, policy.Options{OverrideExists: p.input.overrides.value.Has})
+	choice := p.input.policies.value.Choose(policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}, held, policy.Options{OverrideExists: p.input.overrides.value.Has, Unreadable: p.unreadable})
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
@@ -143,9 +143,6 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 		return
 	case choice.Skipped, choice.Undecided:
 		p.keep(b, choice.Message)
-		return
-	case choice.Policy == nil && p.lost && held != (policy.Claim{}):
-		p.keep(b, "the source could not be read in full; what is placed stays")
 		return
 	case choice.Policy == nil && b.old.Spec.Policy == nil && len(b.old.Spec.RequiredBy) > 0:
 		return // a dependency alone: depend decides
@@ -167,6 +164,12 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 			p.settled(b, "")
 		}
 	}
+}
+
+// unreadable holds for policies that may be in the source all the same: what refuses them, or the
+// source, cannot be used now.
+func (p *pass) unreadable(c policy.Claim) bool {
+	return p.lost || p.input.policies.value.refused[c]
 }
 
 func (p *pass) unbound(id api.ID, message string) {

@@ -43,10 +43,20 @@ type Commit struct {
 	StatusAlone bool
 }
 
+// verbs rank what happened: the subject of a commit tells the first.
+var verbs = []string{"schedule", "remove", "update", "terms", "cluster", "purge", "status"}
+
 // event is one line of what a pass changed.
 type event struct {
 	verb, object, what string
 	reason             Reason
+}
+
+func (e event) compare(o event) int {
+	return cmp.Or(
+		cmp.Compare(slices.Index(verbs, e.verb), slices.Index(verbs, o.verb)),
+		cmp.Compare(slices.Index(weight, e.reason), slices.Index(weight, o.reason)),
+	)
 }
 
 // conclude compares the next state with the previous one and finds the words for it.
@@ -237,11 +247,10 @@ func (r *BindingRow) event(on []string) (event, bool) {
 	case Removed:
 		return event{"remove", r.Key.String(), "the template is gone", r.Reason}, true
 	case Updated:
-		what := "the policy's terms"
 		if len(on) > 0 {
-			what = strings.Join(on, " ")
+			return event{"update", r.Key.String(), strings.Join(on, " "), r.Reason}, true
 		}
-		return event{"update", r.Key.String(), what, r.Reason}, true
+		return event{"terms", r.Key.String(), "what the policy says of it", r.Reason}, true
 	}
 	return event{}, false
 }
@@ -279,26 +288,28 @@ func (p *pass) retiredEvents() []event {
 	return events
 }
 
-// describe makes subject, body and reason of a commit from its events.
+// describe makes subject, body and reason of a commit from its events. A reason that weighs more than
+// that of the event in the subject wins: a failure is a failure, whatever else happened.
 func describe(events []event) (subject, body string, reason Reason) {
-	slices.SortStableFunc(events, func(a, b event) int {
-		return cmp.Compare(slices.Index(weight, a.reason), slices.Index(weight, b.reason))
-	})
+	slices.SortStableFunc(events, event.compare)
 	first := events[0]
 	same := 0
+	reason = first.reason
 	for _, e := range events {
-		if e.verb == first.verb && e.reason == first.reason {
+		if e.verb == first.verb {
 			same++
 		}
-	}
-	if same == 1 {
-		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
-	} else {
-		noun := "bindings"
-		if first.verb == "cluster" || first.verb == "purge" {
-			noun = "members"
+		if slices.Index(weight, e.reason) < slices.Index(weight, reason) {
+			reason = e.reason
 		}
-		subject = fmt.Sprintf("%s: %d %s", first.verb, same, noun)
+	}
+	switch {
+	case same == 1:
+		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
+	case first.verb == "cluster" || first.verb == "purge":
+		subject = fmt.Sprintf("%s: %d members", first.verb, same)
+	default:
+		subject = fmt.Sprintf("%s: %d bindings", first.verb, same)
 	}
 	var b strings.Builder
 	const most = 50
@@ -309,5 +320,5 @@ func describe(events []event) (subject, body string, reason Reason) {
 		}
 		fmt.Fprintf(&b, "- %s %s: %s\n", e.verb, e.object, e.what)
 	}
-	return subject, b.String(), first.reason
+	return subject, b.String(), reason
 }

@@ -78,7 +78,7 @@ type compiled struct {
 	objects   []*manifest.Object
 	templates []*manifest.Object
 	all       map[api.ID]*manifest.Object // by identity without version
-	policies  part[*policy.Set]
+	policies  part[*policies]
 	overrides part[*override.Set]
 	rules     part[*interpret.Interpreter]
 	clusters  part[[]*registration]
@@ -142,7 +142,7 @@ func (m *Memo) compile(objects []*manifest.Object) *compiled {
 	if last == nil {
 		last = &compiled{}
 	}
-	c.policies = last.policies.again(policies, policy.Compile)
+	c.policies = last.policies.again(policies, compilePolicies)
 	c.overrides = last.overrides.again(overrides, override.Compile)
 	c.rules = last.rules.again(customizations, compileRules)
 	c.clusters = last.clusters.again(clusters, compileClusters)
@@ -238,7 +238,7 @@ func (p *pass) recall(b *bound) bool {
 
 func (p *pass) inputsOf(b *bound) bindingMemo {
 	return bindingMemo{
-		template: b.template, policies: p.input.policies.value, override: p.input.overrides.value, rules: p.input.rules.value,
+		template: b.template, policies: p.input.policies.value.Set, override: p.input.overrides.value, rules: p.input.rules.value,
 		orders: p.input.orders.version, fleet: p.fleet, old: b.old, lost: p.lost,
 	}
 }

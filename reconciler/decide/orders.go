@@ -93,12 +93,3 @@ func compileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.
 	}
 	return rules, findings
 }
-
-// refuse reports kinds that are valid and not acted upon yet.
-func refuse(objects []*manifest.Object) (struct{}, []render.Finding) {
-	var findings []render.Finding
-	for _, o := range objects {
-		findings = append(findings, o.Finding(render.Error, "not-supported", nil, "kind %s is not acted upon by this version; take it out, or use a version that does", o.Kind))
-	}
-	return struct{}{}, findings
-}

@@ -836,6 +836,7 @@ func scaling(w *world) {
 	_, err := w.apply(deployments, w.ns, deployment("d", "replicas: 1"), "godwit", false)
 	w.wantStatus(err, http.StatusConflict, metav1.StatusReasonConflict, `conflict with "kubectl" with subresource "scale" using apps/v1`)
 	shown = w.must(w.in(deployments).Get(w.ctx, "d", metav1.GetOptions{}, "scale"))
+	shown.SetResourceVersion("") // that of the Deployment, whose status is being written
 	if err := unstructured.SetNestedField(shown.Object, int64(2), "spec", "replicas"); err != nil {
 		w.Fatal(err)
 	}

@@ -60,13 +60,12 @@ func (s *Server) settle() error {
 // collect is the garbage collector: an object goes when all its owners are gone. It also lets
 // go what waited for the object: an owner deleted in the foreground, a namespace, a definition.
 func (s *Server) collect(c change) error {
-	switch {
-	case c.before == nil:
-		if len(c.after.GetOwnerReferences()) == 0 {
-			return nil
+	if c.after != nil && len(c.after.GetOwnerReferences()) > 0 {
+		if err := s.disown(ref{c.objects, c.after.key}); err != nil {
+			return err
 		}
-		return s.disown(ref{c.objects, c.after.key})
-	case s.owns(c.before.GetUID()):
+	}
+	if c.before == nil || s.owns(c.before.GetUID()) {
 		return nil
 	}
 	for _, d := range s.dependents(c.before.GetUID()) {

@@ -332,15 +332,7 @@ func (s *Server) change(w http.ResponseWriter, q *request) error {
 	if q.verb == "delete" || q.verb == "deletecollection" {
 		return s.serveDelete(w, q)
 	}
-	s.mu.Lock()
-	before := s.version
-	o, code, err := s.write(q)
-	changed := s.version != before
-	err = errors.Join(err, s.settle())
-	s.mu.Unlock()
-	if !q.dryRun {
-		s.counts.write(q, changed)
-	}
+	o, code, err := s.writeAndSettle(q)
 	if err != nil {
 		return err
 	}
@@ -348,6 +340,17 @@ func (s *Server) change(w http.ResponseWriter, q *request) error {
 		w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 	}
 	return writeBytes(w, code, q.show(o))
+}
+
+func (s *Server) writeAndSettle(q *request) (*object, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.version
+	o, code, err := s.write(q)
+	if !q.dryRun {
+		s.counts.write(q, s.version != before)
+	}
+	return o, code, errors.Join(err, s.settle())
 }
 
 func (s *Server) serveDelete(w http.ResponseWriter, q *request) error {

@@ -89,8 +89,9 @@ func TestHistoryAndIndexesAgreeWithTheObjects(t *testing.T) {
 					t.Fatalf("%v is not what the history and the index say", k)
 				}
 				for _, r := range o.GetOwnerReferences() {
-					if _, ok := s.owned[r.UID][ref{c, k}]; !ok || !s.owns(r.UID) && o.GetDeletionTimestamp() == nil {
-						t.Fatalf("%v has an owner that does not know, or is gone", k)
+					_, known := s.owned[r.UID][ref{c, k}]
+					if owns := s.owns(r.UID); owns && !known || !owns && o.GetDeletionTimestamp() == nil {
+						t.Fatalf("%v has an owner that does not know it, or is gone", k)
 					}
 				}
 				if ns := s.namespaces.objects[key{name: k.namespace}]; k.namespace != "" && ns == nil {
