@@ -118,9 +118,9 @@ func (r *resource) metadataErrors(u *unstructured.Unstructured) (errs field.Erro
 	errs = append(errs, apivalidation.ValidateAnnotations(u.GetAnnotations(), meta.Child("annotations"))...)
 	for i, o := range u.GetOwnerReferences() {
 		at := meta.Child("ownerReferences").Index(i)
-		for name, v := range map[string]string{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": string(o.UID)} {
-			if v == "" {
-				errs = append(errs, field.Invalid(at.Child(name), v, name+" must not be empty"))
+		for _, f := range [][2]string{{"apiVersion", o.APIVersion}, {"kind", o.Kind}, {"name", o.Name}, {"uid", string(o.UID)}} {
+			if f[1] == "" {
+				errs = append(errs, field.Invalid(at.Child(f[0]), "", f[0]+" must not be empty"))
 			}
 		}
 	}
@@ -263,7 +263,6 @@ var immutable = map[string][]string{
 	"DaemonSet.apps":                        {"spec.selector"},
 	"Job.batch":                             {"spec.completions", "spec.selector", "spec.template"},
 	"Secret":                                {"type"},
-	"PersistentVolume":                      {"spec.persistentvolumesource"},
 	"StorageClass.storage.k8s.io":           {"parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"},
 	"RoleBinding.rbac.authorization.k8s.io": {"roleRef"},
 	"ClusterRoleBinding.rbac.authorization.k8s.io":  {"roleRef"},
@@ -331,7 +330,8 @@ func (r *resource) decode(body []byte) (map[string]any, error) {
 	if content == nil {
 		return nil, apierrors.NewBadRequest("the object provided is unrecognized (must be of type " + r.Kind + "): it is empty")
 	}
-	for name, want := range map[string]string{"apiVersion": r.GroupVersion().String(), "kind": r.Kind} {
+	for _, f := range [][2]string{{"apiVersion", r.GroupVersion().String()}, {"kind", r.Kind}} {
+		name, want := f[0], f[1]
 		if got, ok := content[name]; ok && got != "" && got != want {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s in the data (%v) does not match the expected %s (%s)", name, got, name, want))
 		}

@@ -274,6 +274,7 @@ func (t *customType) validate(content map[string]any) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(path, value, v.Error()))
 		}
 	}
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return errs
 }
 
@@ -281,19 +282,20 @@ func (t *customType) validate(content map[string]any) (errs field.ErrorList) {
 func definitionErrors(crd *apiextensionsv1.CustomResourceDefinition) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if want := crd.Spec.Names.Plural + "." + crd.Spec.Group; crd.Name != want {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), crd.Name, fmt.Sprintf("must be spec.names.plural+\".\"+spec.group")))
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), crd.Name, `must be spec.names.plural+"."+spec.group`))
 	}
-	required := map[string]string{"group": crd.Spec.Group, "scope": string(crd.Spec.Scope)}
-	for _, name := range []string{"group", "scope"} {
-		if required[name] == "" {
-			errs = append(errs, field.Required(spec.Child(name), ""))
+	for _, required := range []struct {
+		at    *field.Path
+		value string
+	}{
+		{spec.Child("group"), crd.Spec.Group},
+		{spec.Child("scope"), string(crd.Spec.Scope)},
+		{spec.Child("names", "plural"), crd.Spec.Names.Plural},
+		{spec.Child("names", "kind"), crd.Spec.Names.Kind},
+	} {
+		if required.value == "" {
+			errs = append(errs, field.Required(required.at, ""))
 		}
-	}
-	if crd.Spec.Names.Plural == "" {
-		errs = append(errs, field.Required(spec.Child("names", "plural"), ""))
-	}
-	if crd.Spec.Names.Kind == "" {
-		errs = append(errs, field.Required(spec.Child("names", "kind"), ""))
 	}
 	stored := 0
 	for i, v := range crd.Spec.Versions {

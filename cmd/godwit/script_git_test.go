@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/godwit-gitops/godwit/gitstate/gittest"
+)
+
+// stateBranch is where the scripts expect decisions.
+const stateBranch = "godwit/state"
+
+func (w *world) makeRepo(ts *testscript.TestScript, _ []string) error {
+	w.repo = gittest.NewRepo(w.tb)
+	ts.Setenv("REPO", w.repo.Dir)
+	return nil
+}
+
+func (w *world) push(ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: push DIR MESSAGE...")
+	}
+	disk, err := readTree(ts.MkAbs(args[0]))
+	if err != nil {
+		return err
+	}
+	files := map[string]string{}
+	if !w.repo.Head("main").IsZero() {
+		for name := range w.repo.Files("main") {
+			files[name] = "" // goes, unless it is on disk
+		}
+	}
+	for name, text := range disk {
+		files[name] = string(text)
+	}
+	head := w.repo.Commit("main", files, strings.Join(args[1:], "\n\n")+"\n")
+	ts.Setenv("HEAD", head.String())
+	return nil
+}
+
+// history is the state branch, newest first.
+func (w *world) history() []gittest.Entry {
+	if w.repo.Head(stateBranch).IsZero() {
+		return nil
+	}
+	return w.repo.Log(stateBranch)
+}
+
+var reasonTrailer = regexp.MustCompile(`(?m)^Godwit-Reason: (\w+)$`)
+
+func (w *world) stateLog(ts *testscript.TestScript, _ []string) error {
+	for _, c := range slices.Backward(w.history()) {
+		reason := "-"
+		if m := reasonTrailer.FindStringSubmatch(c.Message); m != nil {
+			reason = m[1]
+		}
+		fmt.Fprintf(ts.Stdout(), "%s [%s]\n", c.Subject, reason)
+	}
+	return nil
+}
+
+func (w *world) commits(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: commits N")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	if got := len(w.history()); got != want {
+		return fmt.Errorf("there are %d commits", got)
+	}
+	return nil
+}
+
+func (w *world) subject(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: subject PATTERN")
+	}
+	pattern, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	all := w.history()
+	if len(all) == 0 {
+		return errors.New("there is no commit")
+	}
+	if !pattern.MatchString(all[0].Subject) {
+		return fmt.Errorf("the newest is %q", all[0].Subject)
+	}
+	return nil
+}
+
+func (w *world) stateFiles() map[string]string {
+	if w.repo.Head(stateBranch).IsZero() {
+		return nil
+	}
+	return w.repo.Files(stateBranch)
+}
+
+func (w *world) state(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: state PATH")
+	}
+	text, ok := w.stateFiles()[args[0]]
+	if !ok {
+		return errors.New("there is no such file")
+	}
+	fmt.Fprint(ts.Stdout(), text)
+	return nil
+}
+
+func (w *world) stateless(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: stateless PATH")
+	}
+	for name := range w.stateFiles() {
+		if strings.HasPrefix(name, args[0]) {
+			return fmt.Errorf("there is %s", name)
+		}
+	}
+	return nil
+}
+
+func (w *world) stateTree(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: statetree DIR")
+	}
+	for name, text := range w.stateFiles() {
+		path := filepath.Join(ts.MkAbs(args[0]), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) stateHead(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: statehead NAME")
+	}
+	ts.Setenv(args[0], w.repo.Head(stateBranch).String())
+	return nil
+}
+
+func (w *world) editState(ts *testscript.TestScript, args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: edit-state PATH FILE MESSAGE")
+	}
+	w.repo.Commit(stateBranch, map[string]string{args[0]: ts.ReadFile(args[1])}, args[2]+"\n")
+	return nil
+}
+
+func (w *world) revert(*testscript.TestScript, []string) error {
+	newest := w.history()[0]
+	if len(newest.Parents) != 1 {
+		return errors.New("the newest commit has no parent")
+	}
+	tree := w.repo.Git("rev-parse", newest.Parents[0].String()+"^{tree}")
+	w.repo.CommitTree(stateBranch, plumbing.NewHash(tree), "Revert \""+newest.Subject+"\"\n", newest.Hash)
+	return nil
+}
+
+func (w *world) serve(ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: serve http|ssh [tls] [password|token]")
+	}
+	if args[0] == "ssh" {
+		s := gittest.ServeSSH(w.tb, w.repo.Dir)
+		w.git = s
+		ts.Setenv("URL", s.URL)
+		ts.Setenv("KEY", s.KeyFile)
+		ts.Setenv("OTHER_KEY", s.OtherKeyFile)
+		ts.Setenv("KNOWN_HOSTS", s.KnownHosts)
+		return nil
+	}
+	o := gittest.HTTPOptions{TLS: slices.Contains(args, "tls")}
+	if slices.Contains(args, "password") {
+		o.Username, o.Password = "ada", "correct-horse"
+	}
+	if slices.Contains(args, "token") {
+		o.Token = "battery-staple"
+	}
+	s := gittest.ServeHTTP(w.tb, w.repo.Dir, o)
+	w.git = s
+	ts.Setenv("URL", s.URL)
+	ts.Setenv("CA", s.CAFile)
+	return nil
+}
+
+func (w *world) gitServer(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 || w.git == nil {
+		return errors.New("usage: gitserver down|up, after serve")
+	}
+	w.git.Outage(args[0] == "down")
+	return nil
+}
+

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/godwit-gitops/godwit/gitstate/gittest"
+	"github.com/godwit-gitops/godwit/reconciler/membertest"
+)
+
+func TestMain(m *testing.M) {
+	// Scripts wait for each other's processes, hardly for a core.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	testscript.Main(m, map[string]func(){"godwit": main})
+}
+
+// TestScripts runs the scripts of testdata/script, each in a world of its own. Besides testscript's
+// commands they have these; those marked * can be negated by "eventually", which tries one again until it
+// holds.
+//
+//	members NAME...                       starts simulated members; $KUBECONFIG has a context for each
+//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME
+//	edit MEMBER MANAGER FILE              applies the object in FILE as another field manager, by force
+//	patch MEMBER MANAGER KIND NS/NAME JSON   a merge patch, as kubectl edit, scale and label send it
+//	delete MEMBER KIND NS/NAME
+//	object MEMBER KIND NS/NAME            prints the object as JSON
+//	field MEMBER KIND NS/NAME PATH WANT   * the field, by JSON pointer without the first slash, has the value
+//	absent MEMBER KIND NS/NAME [PATH]     * there is no such object, or no such field
+//	mark                                  remembers how many writes members were sent
+//	unwritten [MEMBER...]                 * no write was sent since the mark
+//
+//	repo                                  makes an empty bare repository, $REPO
+//	push DIR MESSAGE...                   commits DIR as the whole tree of main; prints the hash and sets $HEAD
+//	statelog                              prints the state branch, oldest first: "subject [reason]"
+//	commits N                             * the state branch has N commits
+//	subject PATTERN                       * the newest subject on the state branch matches
+//	state PATH                            * prints a file of the state branch
+//	stateless PATH                        * no file of the state branch begins with PATH
+//	statetree DIR                         writes the state branch's files into DIR
+//	statehead NAME                        sets $NAME to the head of the state branch
+//	edit-state PATH FILE MESSAGE          a person commits FILE to the state branch
+//	revert                                a person reverts the newest commit of the state branch
+//	serve http|ssh [tls] [password|token] serves $REPO: $URL, and $CA, $KEY, $KNOWN_HOSTS
+//	gitserver down|up
+//
+//	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
+//	same DIR DIR                          * both hold the same files with the same bytes
+//	eventually COMMAND ARGS...
+func TestScripts(t *testing.T) {
+	cmds := map[string]func(ts *testscript.TestScript, neg bool, args []string){"eventually": eventually}
+	for name, f := range commands {
+		cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			err := f(worldOf(ts), ts, args)
+			switch {
+			case err != nil && !neg:
+				ts.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
+			case err == nil && neg:
+				ts.Fatalf("%s %s: holds", name, strings.Join(args, " "))
+			}
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "../../testdata/script", Cmds: cmds, Setup: setup, RequireExplicitExec: true, RequireUniqueNames: true,
+	})
+}
+
+// commands are the scripts' own; an error is what is not as it should be.
+var commands = map[string]func(w *world, ts *testscript.TestScript, args []string) error{
+	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
+	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
+	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
+	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statehead": (*world).stateHead,
+	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
+	"exits": exits, "same": same,
+}
+
+// world is what a script has besides its files.
+type world struct {
+	tb      testing.TB
+	members map[string]*simulated
+	repo    *gittest.Repo
+	git     interface{ Outage(bool) }
+}
+
+// simulated is a member with what the script remembers of it.
+type simulated struct {
+	*membertest.Server
+	client *client
+	marked int64
+}
+
+type worldKey struct{}
+
+func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+// setup makes everything quick: real times are for real networks.
+func setup(e *testscript.Env) error {
+	e.Values[worldKey{}] = &world{tb: e.T().(testing.TB), members: map[string]*simulated{}}
+	for _, v := range [][2]string{
+		{"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
+		{"GODWIT_DATADIR", filepath.Join(e.WorkDir, "data")}, {"GODWIT_SOURCE_POLLINTERVAL", "200ms"},
+		{"GODWIT_CLUSTERS_PROBEINTERVAL", "200ms"}, {"GODWIT_CLUSTERS_PROBETIMEOUT", "1s"},
+		{"GODWIT_CLUSTERS_SUCCESSTHRESHOLD", "200ms"}, {"GODWIT_CLUSTERS_FAILURETHRESHOLD", "500ms"},
+	} {
+		e.Setenv(v[0], v[1])
+	}
+	return nil
+}
+
+// patience bounds eventually; it is there for what is broken, not for what is slow.
+const patience = 60 * time.Second
+
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 || commands[args[0]] == nil || neg {
+		ts.Fatalf("usage: eventually COMMAND ARGS..., with a command of these scripts")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := commands[args[0]](worldOf(ts), ts, args[1:])
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			ts.Fatalf("not after %s: %s: %v", patience, strings.Join(args, " "), err)
+		}
+	}
+}
+
+func exits(_ *world, ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: exits STATUS PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	got := 0
+	var exit *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &exit):
+		got = exit.ExitCode() // -1 if it was killed
+	case err != nil:
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("status %d, want %d", got, want)
+	}
+	return nil
+}
+
+func same(_ *world, ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: same DIR DIR")
+	}
+	a, err := readTree(ts.MkAbs(args[0]))
+	if err != nil {
+		return err
+	}
+	b, err := readTree(ts.MkAbs(args[1]))
+	if err != nil {
+		return err
+	}
+	var differ []string
+	for name, text := range a {
+		if other, ok := b[name]; !ok || !bytes.Equal(text, other) {
+			differ = append(differ, name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			differ = append(differ, name)
+		}
+	}
+	if slices.Sort(differ); len(differ) > 0 {
+		return fmt.Errorf("these differ: %s", strings.Join(differ, ", "))
+	}
+	return nil
+}
+
+// readTree reads the files below a folder; a link is "name@" with its target.
+func readTree(dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(path)
+			files[name+"@"] = []byte(target)
+			return err
+		}
+		files[name], err = os.ReadFile(path)
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,183 @@
+package decide_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+)
+
+// size of a generated fleet: each policy selects templates/policies Deployments by a label and sends
+// them to a fifth of the members, at least three; every fourth one divides.
+type size struct{ templates, policies, members int }
+
+func (s size) String() string {
+	return fmt.Sprintf("%dx%dx%d", s.templates, s.policies, s.members)
+}
+
+const groups = 5
+
+func (s size) source() fstest.MapFS {
+	files := fstest.MapFS{}
+	put := func(name, text string) { files[name] = &fstest.MapFile{Data: []byte(text)} }
+	for i := range s.members {
+		put(fmt.Sprintf("clusters/m%03d.yaml", i), cluster(fmt.Sprintf("m%03d", i), fmt.Sprintf(`group: g%d`, i%groups)))
+	}
+	for i := range s.templates {
+		put(fmt.Sprintf("apps/a%04d.yaml", i), fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: app%04d
+  namespace: ns%d
+  labels: {app: app%04d, team: t%03d}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: app%04d}}
+  template:
+    metadata: {labels: {app: app%04d}}
+    spec:
+      containers:
+      - name: main
+        image: registry.example.com/team/app%04d:v1.0
+        args: [--listen, ":8080", --log-level=info]
+        ports: [{containerPort: 8080, name: http}]
+        env:
+        - {name: MODE, value: production}
+        - {name: REGION, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}
+        resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "1", memory: 512Mi}}
+        readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 5}
+`, i, i%10, i, i%s.policies, 20+i%7, i, i, i))
+	}
+	for i := range s.policies {
+		put(fmt.Sprintf("policies/p%03d.yaml", i), s.policy(i, ""))
+	}
+	put("overrides.yaml", `apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterOverridePolicy
+metadata: {name: registry}
+spec:
+  overrideRules:
+  - targetCluster: {labelSelector: {matchLabels: {group: g1}}}
+    overriders: {imageOverrider: [{component: Registry, operator: replace, value: mirror.example.com}]}
+`)
+	return files
+}
+
+func (s size) policy(i int, extra string) string {
+	division := "replicaSchedulingType: Duplicated"
+	if i%4 == 3 {
+		division = "replicaSchedulingType: Divided\n      replicaDivisionPreference: Weighted"
+	}
+	return fmt.Sprintf(`apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: p%03d}
+spec:
+  resourceSelectors:
+  - apiVersion: apps/v1
+    kind: Deployment
+    labelSelector: {matchLabels: {team: t%03d}}
+  placement:
+    clusterAffinity: {labelSelector: {matchLabels: {group: g%d}}}
+    replicaScheduling:
+      %s
+%s`, i, i, i%groups, division, extra)
+}
+
+// bench is a decided fleet.
+type bench struct {
+	size
+	in decide.Input
+	d  *decide.Decision
+}
+
+func newBench(t testing.TB, s size) *bench {
+	t.Helper()
+	b := &bench{size: s}
+	b.in = decide.Input{Source: gitstate.Snapshot{Revision: "c1", FS: newTree(s.source())}, Now: start, Memo: decide.NewMemo()}
+	b.step(t)
+	b.in.Previous = b.d.Next
+	return b
+}
+
+func (b *bench) step(t testing.TB) {
+	d, err := decide.Next(b.in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.d = d
+}
+
+var sizes = []size{{10, 2, 15}, {100, 20, 15}, {1000, 200, 100}}
+
+// BenchmarkPass is a whole decision: cold, with nothing changed, and with one policy changed.
+func BenchmarkPass(b *testing.B) {
+	for _, s := range sizes {
+		b.Run("cold/"+s.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			source := gitstate.Snapshot{Revision: "c1", FS: newTree(s.source())}
+			for b.Loop() {
+				d, err := decide.Next(decide.Input{Source: source, Now: start})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(len(d.Works)), "works")
+			}
+		})
+		b.Run("nochange/"+s.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			began := time.Now()
+			pass := newBench(b, s)
+			cold := time.Since(began)
+			for b.Loop() {
+				pass.step(b)
+			}
+			if pass.d.Commit != nil {
+				b.Fatal(pass.d.Commit.Subject)
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(cold), "of-cold")
+		})
+		b.Run("onepolicy/"+s.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			pass := newBench(b, s)
+			var trees []*tree
+			for i := range 2 {
+				files := s.source()
+				files["policies/p000.yaml"].Data = []byte(s.policy(0, fmt.Sprintf("  conflictResolution: %s\n", []string{"Overwrite", "Abort"}[i])))
+				trees = append(trees, newTree(files))
+			}
+			i := 0
+			for b.Loop() {
+				i++
+				pass.in.Source = gitstate.Snapshot{Revision: gitstate.Revision(fmt.Sprint("c", i)), FS: trees[(i+1)%2]}
+				pass.step(b)
+				if pass.d.Commit == nil || !strings.HasPrefix(pass.d.Commit.Subject, "terms") {
+					b.Fatal("the change of the policy decided nothing")
+				}
+				pass.in.Previous = pass.d.Next
+			}
+		})
+	}
+}
+
+// BenchmarkMemory is what a fleet of the largest size keeps between passes.
+func BenchmarkMemory(b *testing.B) {
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	for b.Loop() {
+		before := heap()
+		pass := newBench(b, sizes[len(sizes)-1])
+		b.ReportMetric((heap()-before)/(1<<20), "MiB")
+		runtime.KeepAlive(pass)
+	}
+}
+
+var _ = record.New

@@ -1,0 +1,404 @@
+package decide_test
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/rendertest"
+)
+
+// tree is a source tree that knows the hashes of its files and folders.
+type tree struct {
+	fstest.MapFS
+	hashes map[string]string
+}
+
+func newTree(files fstest.MapFS) *tree {
+	t := &tree{files, map[string]string{}}
+	below := map[string][]string{}
+	for name, f := range files {
+		sum := sha256.Sum256(f.Data)
+		t.hashes[name] = hex.EncodeToString(sum[:])
+		for dir := name; dir != "."; {
+			dir = path.Dir(dir)
+			below[dir] = append(below[dir], name+"\x00"+t.hashes[name])
+		}
+	}
+	for dir, lines := range below {
+		slices.Sort(lines)
+		sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+		t.hashes[dir] = hex.EncodeToString(sum[:])
+	}
+	return t
+}
+
+func (t *tree) Hash(name string) (string, error) {
+	if h, ok := t.hashes[name]; ok {
+		return h, nil
+	}
+	return "", fs.ErrNotExist
+}
+
+// start is the clock of the first pass of every story.
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a source that changes, the state branch that follows, and the members that are seen.
+type world struct {
+	testing.TB
+	now     time.Time
+	source  gitstate.Snapshot
+	past    map[string]fs.FS
+	state   *record.State
+	branch  fstest.MapFS
+	seen    decide.Observations
+	options decide.Options
+	memo    *decide.Memo
+	pushes  int
+}
+
+func newWorld(t testing.TB) *world {
+	return &world{TB: t, now: start, past: map[string]fs.FS{}, branch: fstest.MapFS{}, memo: decide.NewMemo(),
+		options: decide.Options{MaxDeletePercent: 100, SecretKey: []byte("key")}}
+}
+
+// push is the next commit of the source: rendertest.Source's files, or a base with changes laid over it.
+func (w *world) push(text string, over ...string) *decide.Decision {
+	w.Helper()
+	w.pushes++
+	files := rendertest.Source(text)
+	for _, o := range over {
+		for name, f := range rendertest.Source(o) {
+			if len(bytes.TrimSpace(f.Data)) == 0 {
+				delete(files, name)
+			} else {
+				files[name] = f
+			}
+		}
+	}
+	revision := fmt.Sprintf("c%d", w.pushes)
+	w.source = gitstate.Snapshot{Revision: gitstate.Revision(revision), Branch: "main", FS: newTree(files)}
+	w.past[revision] = w.source.FS
+	return w.pass()
+}
+
+// approve is a commit with the same files whose message approves deletions.
+func (w *world) approve() *decide.Decision {
+	w.Helper()
+	w.source.Message = "clean up\n\nGodwit-Approve: delete\n"
+	return w.pass()
+}
+
+// pass decides, checks what holds for every decision, and takes the result over.
+func (w *world) pass() *decide.Decision {
+	w.Helper()
+	d := w.next(w.state, w.memo)
+	if fresh := w.next(w.state, nil); gocmp.Diff(files(d), files(fresh)) != "" {
+		w.Fatalf("with and without a memo (-with +without):\n%s", gocmp.Diff(files(d), files(fresh)))
+	}
+	checkDecision(w, d)
+	if d.Commit != nil {
+		w.apply(d.Commit.Files)
+	}
+	previous := w.state
+	w.state = d.Next
+	for _, kept := range []struct {
+		name  string
+		state *record.State
+	}{{"in memory", d.Next}, {"read back", w.readBack()}} {
+		if again := w.next(kept.state, nil); again.Commit != nil {
+			w.Fatalf("deciding again on the state %s changes it: %s\n%s", kept.name, again.Commit.Subject, filesText(again.Commit.Files))
+		}
+	}
+	if d.Commit == nil && previous != nil {
+		if left, err := record.Diff(previous, d.Next); err != nil || len(left) > 0 {
+			w.Fatalf("no commit, and yet the state differs: %v %s", err, filesText(left))
+		}
+	}
+	return d
+}
+
+func (w *world) next(previous *record.State, memo *decide.Memo) *decide.Decision {
+	w.Helper()
+	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Seen: w.seen, Now: w.now, Options: w.options, Memo: memo})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return d
+}
+
+func (w *world) apply(changes []record.File) {
+	branch := fstest.MapFS{}
+	for name, f := range w.branch {
+		branch[name] = f
+	}
+	for _, f := range changes {
+		if f.Data == nil {
+			if branch[f.Path] == nil {
+				w.Errorf("the commit removes %s, which is not on the branch", f.Path)
+			}
+			delete(branch, f.Path)
+			continue
+		}
+		branch[f.Path] = &fstest.MapFile{Data: f.Data}
+	}
+	w.branch = branch
+}
+
+// readBack is the state as another process would read it from the branch.
+func (w *world) readBack() *record.State {
+	w.Helper()
+	state, problems, err := record.Decode(w.branch)
+	if err != nil || len(problems) > 0 {
+		w.Fatalf("the state branch does not read back: %v %v", err, problems)
+	}
+	return state
+}
+
+// restart forgets everything that is not on the state branch.
+func (w *world) restart() {
+	w.Helper()
+	w.state, w.memo = w.readBack(), decide.NewMemo()
+}
+
+// checkDecision holds for every decision.
+func checkDecision(t testing.TB, d *decide.Decision) {
+	t.Helper()
+	for p, work := range d.Next.Works {
+		if _, retired := d.Next.Retired[strings.Replace(p, "works/", "retired/", 1)]; retired {
+			t.Errorf("%s is wanted and retired", p)
+		}
+		if work.Path != p {
+			t.Errorf("the work at %s says that it is at %s", p, work.Path)
+		}
+	}
+	for _, row := range d.Bindings {
+		if row.Change != decide.Removed && d.Next.Bindings[row.Key] == nil {
+			t.Errorf("row %s (%s) has no binding", row.Key, row.Change)
+		}
+	}
+	if len(d.Next.Bindings) > len(d.Bindings) {
+		t.Errorf("%d bindings, %d rows", len(d.Next.Bindings), len(d.Bindings))
+	}
+	if !slices.IsSortedFunc(d.Works, func(a, b decide.WorkRow) int { return cmp.Compare(a.Path, b.Path) }) {
+		t.Errorf("works are not sorted: %v", d.Works)
+	}
+	if !slices.IsSortedFunc(d.Findings, render.Finding.Compare) {
+		t.Errorf("findings are not sorted: %v", d.Findings)
+	}
+}
+
+// files are the files of a commit as text, state.yaml included.
+func files(d *decide.Decision) map[string]string {
+	if d.Commit == nil {
+		return nil
+	}
+	texts := map[string]string{}
+	for _, f := range d.Commit.Files {
+		texts[f.Path] = string(f.Data)
+	}
+	return texts
+}
+
+func filesText(files []record.File) string {
+	var b strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&b, "== %s\n%s", f.Path, f.Data)
+	}
+	return b.String()
+}
+
+// placed is where the binding of a template runs: "m1=2 m2=1", "-" for nowhere, "none" without a binding.
+func (w *world) placed(binding string) string {
+	w.Helper()
+	b := w.binding(binding)
+	if b == nil {
+		return "none"
+	}
+	return clustersText(b.Spec.Clusters)
+}
+
+func clustersText(clusters []workv1alpha2.TargetCluster) string {
+	var words []string
+	for _, c := range clusters {
+		word := c.Name
+		if c.Replicas > 0 {
+			word += fmt.Sprintf("=%d", c.Replicas)
+		}
+		words = append(words, word)
+	}
+	slices.Sort(words)
+	return cmp.Or(strings.Join(words, " "), "-")
+}
+
+func (w *world) binding(name string) *workv1alpha2.ResourceBinding {
+	namespace, name, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, name = "", namespace
+	}
+	return w.state.Bindings[record.BindingKey{Namespace: namespace, Name: name}]
+}
+
+// works lists the paths of works below a prefix, without "works/" and ".yaml".
+func (w *world) works() []string { return short(w.state.Works, "works/") }
+
+func (w *world) retired() []string { return short(w.state.Retired, "retired/") }
+
+func short[V any](m map[string]V, prefix string) []string {
+	names := []string{}
+	for p := range m {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(p, prefix), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// text is the file of a work on the branch.
+func (w *world) text(name string) string {
+	w.Helper()
+	f := w.branch["works/"+name+".yaml"]
+	if f == nil {
+		w.Fatalf("no work %s; there are %v", name, w.works())
+	}
+	return string(f.Data)
+}
+
+// want compares a value with what it should be.
+func want[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// codes are the findings as "severity code file".
+func codes(d *decide.Decision) []string {
+	list := []string{}
+	for _, f := range d.Findings {
+		list = append(list, fmt.Sprintf("%s %s %s", f.Severity, f.Code, cmp.Or(f.File, f.Object)))
+	}
+	return slices.Compact(list)
+}
+
+// quiet fails the test if a pass decides anything.
+func (w *world) quiet(d *decide.Decision) {
+	w.Helper()
+	if d.Commit != nil {
+		w.Fatalf("a commit where nothing is to be decided: %s\n%s", d.Commit.Subject, filesText(d.Commit.Files))
+	}
+}
+
+// row is what the decision says of a binding.
+func row(t testing.TB, d *decide.Decision, binding string) decide.BindingRow {
+	t.Helper()
+	for _, r := range d.Bindings {
+		if r.Key.String() == binding {
+			return r
+		}
+	}
+	t.Fatalf("no row for %s", binding)
+	return decide.BindingRow{}
+}
+
+// unbound are the templates that run nowhere, with why.
+func unbound(d *decide.Decision) []string {
+	list := []string{}
+	for _, u := range d.Unbound {
+		list = append(list, u.Template.String()+": "+u.Message)
+	}
+	return list
+}
+
+// look lets members be seen: ready since the start, serving everything.
+func (w *world) look(members ...string) {
+	for _, m := range members {
+		w.facts(m, func(f *decide.MemberFacts) {
+			f.Ready, f.Reason, f.Since, f.UID = metav1.ConditionTrue, "ClusterReady", start, "uid-"+m
+		})
+	}
+}
+
+// facts changes what is seen of one member.
+func (w *world) facts(member string, change func(*decide.MemberFacts)) {
+	members := map[string]decide.MemberFacts{}
+	for name, f := range w.seen.Members {
+		members[name] = f
+	}
+	f := members[member]
+	copies := map[api.ID]decide.CopyFacts{}
+	for id, c := range f.Copies {
+		copies[id] = c
+	}
+	f.Copies = copies
+	change(&f)
+	members[member] = f
+	w.seen = decide.Observations{Members: members}
+}
+
+// applied lets a member say that it holds every work that is meant for it, as the work is.
+func (w *world) applied(member string) {
+	w.facts(member, func(f *decide.MemberFacts) {
+		for _, work := range w.state.Works {
+			if work.Member == member {
+				f.Copies[work.ID.Unversioned()] = decide.CopyFacts{Applied: decide.HashText(work.Hash), Live: work.Object}
+			}
+		}
+	})
+}
+
+// gone lets a member confirm that nothing is left of what is retired on it.
+func (w *world) gone(member string) {
+	w.facts(member, func(f *decide.MemberFacts) {
+		for _, r := range w.state.Retired {
+			if r.Cluster == member {
+				f.Copies[r.Object.ID().Unversioned()] = decide.CopyFacts{Gone: true}
+			}
+		}
+	})
+}
+
+// cluster is the text of a member's registration.
+func cluster(name, labels string) string {
+	return fmt.Sprintf("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: %s, labels: {%s}}\nspec: {syncMode: Push}\n", name, labels)
+}
+
+// fleet is a file of members m1..mn, each labelled n: "<number>".
+func fleet(n int) string {
+	var b strings.Builder
+	b.WriteString("== clusters.yaml ==\n")
+	for i := 1; i <= n; i++ {
+		b.WriteString("---\n" + cluster(fmt.Sprintf("m%d", i), fmt.Sprintf(`n: "%d"`, i)))
+	}
+	return b.String()
+}
+
+func taintKeys(c *clusterv1alpha1.Cluster) []string {
+	list := []string{}
+	for _, t := range c.Spec.Taints {
+		since := "-"
+		if t.TimeAdded != nil {
+			since = t.TimeAdded.UTC().Format(time.TimeOnly)
+		}
+		list = append(list, fmt.Sprintf("%s:%s %s", t.Key, t.Effect, since))
+	}
+	return list
+}
