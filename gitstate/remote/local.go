@@ -16,6 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/godwit-gitops/godwit/gitstate/pack"
 )
 
 // localBackend serves a repository of this machine in this process.
@@ -187,28 +189,32 @@ func objectHeader(kind plumbing.ObjectType, size int64) []byte {
 }
 
 // push stores the pack and moves the ref as git's receive-pack would, but for hooks.
-func (l *local) push(ref string, old, new plumbing.Hash, pack io.Reader) error {
+func (l *local) push(ref string, old, new plumbing.Hash, objects io.Reader) error {
 	if new.IsZero() {
 		return fmt.Errorf("%w: refs of a local repository are not deleted here", ErrRefused)
 	}
 	if err := l.checkedOut(ref); err != nil {
 		return err
 	}
-	if pack == nil {
-		pack = bytes.NewReader(emptyPack())
+	if objects == nil {
+		objects = bytes.NewReader(emptyPack())
 	}
-	if err := storePack(l.dir, l.pulse.reader(pack), 1<<62/maxInflation); err != nil {
+	if err := storePack(l.dir, l.pulse.reader(objects), 1<<62/maxInflation); err != nil {
 		return err
 	}
-	now := openClone(l.dir)
-	defer now.close()
-	if !now.has(new) {
+	// Others may be storing packs at this moment: a pack whose index is still to come must not be in the way.
+	now, err := pack.OpenObjects(l.dir)
+	if err != nil {
+		return err
+	}
+	defer now.Close()
+	if !now.Has(new) {
 		return fmt.Errorf("%w: the pack does not hold %s", ErrRefused, new)
 	}
 	if l.pulse.Err() != nil {
 		return context.Cause(l.pulse)
 	}
-	err := UpdateRef(l.dir, ref, old, new)
+	err = UpdateRef(l.dir, ref, old, new)
 	if errors.Is(err, ErrRefMoved) {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
