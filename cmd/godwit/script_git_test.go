@@ -108,15 +108,22 @@ func (w *world) stateFiles() map[string]string {
 }
 
 func (w *world) state(ts *testscript.TestScript, args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: state PATH")
+	if len(args) != 1 && len(args) != 2 {
+		return errors.New("usage: state PATH [PATTERN]")
 	}
 	text, ok := w.stateFiles()[args[0]]
-	if !ok {
+	switch {
+	case !ok:
 		return errors.New("there is no such file")
+	case len(args) == 1:
+		fmt.Fprint(ts.Stdout(), text)
+		return nil
 	}
-	fmt.Fprint(ts.Stdout(), text)
-	return nil
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	if err == nil && !pattern.MatchString(text) {
+		err = fmt.Errorf("it does not match:\n%s", text)
+	}
+	return err
 }
 
 func (w *world) stateless(_ *testscript.TestScript, args []string) error {
@@ -145,6 +152,23 @@ func (w *world) stateTree(ts *testscript.TestScript, args []string) error {
 		}
 	}
 	return nil
+}
+
+func (w *world) stateSame(ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: statesame DIR PREFIX")
+	}
+	want, err := readTree(ts.MkAbs(args[0]))
+	if err != nil {
+		return err
+	}
+	got := map[string][]byte{}
+	for name, text := range w.stateFiles() {
+		if rest, ok := strings.CutPrefix(name, args[1]); ok {
+			got[rest] = []byte(text)
+		}
+	}
+	return compareTrees(got, want)
 }
 
 func (w *world) stateHead(ts *testscript.TestScript, args []string) error {

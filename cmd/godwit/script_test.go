@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the scripts of testdata/script, each in a world of its own. Besides testscript's
-// commands they have these; those marked * can be negated by "eventually", which tries one again until it
-// holds.
+// commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
 //	members NAME...                       starts simulated members; $KUBECONFIG has a context for each
 //	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME
@@ -50,9 +49,10 @@ func TestMain(m *testing.M) {
 //	statelog                              prints the state branch, oldest first: "subject [reason]"
 //	commits N                             * the state branch has N commits
 //	subject PATTERN                       * the newest subject on the state branch matches
-//	state PATH                            * prints a file of the state branch
+//	state PATH [PATTERN]                  * prints a file of the state branch, or matches it
 //	stateless PATH                        * no file of the state branch begins with PATH
 //	statetree DIR                         writes the state branch's files into DIR
+//	statesame DIR PREFIX                  * the files that begin with PREFIX are those of DIR
 //	statehead NAME                        sets $NAME to the head of the state branch
 //	edit-state PATH FILE MESSAGE          a person commits FILE to the state branch
 //	revert                                a person reverts the newest commit of the state branch
@@ -85,7 +85,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
 	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
-	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statehead": (*world).stateHead,
+	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"exits": exits, "same": same,
 }
@@ -116,7 +116,7 @@ func setup(e *testscript.Env) error {
 		{"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
 		{"GODWIT_DATADIR", filepath.Join(e.WorkDir, "data")}, {"GODWIT_SOURCE_POLLINTERVAL", "200ms"},
 		{"GODWIT_CLUSTERS_PROBEINTERVAL", "200ms"}, {"GODWIT_CLUSTERS_PROBETIMEOUT", "1s"},
-		{"GODWIT_CLUSTERS_SUCCESSTHRESHOLD", "200ms"}, {"GODWIT_CLUSTERS_FAILURETHRESHOLD", "500ms"},
+		{"GODWIT_STATE_STATUSINTERVAL", "1s"}, {"GODWIT_CLUSTERS_SUCCESSTHRESHOLD", "200ms"}, {"GODWIT_CLUSTERS_FAILURETHRESHOLD", "500ms"},
 	} {
 		e.Setenv(v[0], v[1])
 	}
@@ -124,7 +124,7 @@ func setup(e *testscript.Env) error {
 }
 
 // patience bounds eventually; it is there for what is broken, not for what is slow.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || commands[args[0]] == nil || neg {
@@ -181,6 +181,10 @@ func same(_ *world, ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
+	return compareTrees(a, b)
+}
+
+func compareTrees(a, b map[string][]byte) error {
 	var differ []string
 	for name, text := range a {
 		if other, ok := b[name]; !ok || !bytes.Equal(text, other) {

@@ -28,7 +28,7 @@ with file, line and code. With paths it prints those of these files and folders 
 source is read all the same, since policies and templates belong together.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "json"); err != nil {
+			if err := oneOf("-o", output, "text", "json", "sarif"); err != nil {
 				return err
 			}
 			c, err := loadConfig(cmd)
@@ -39,12 +39,16 @@ source is read all the same, since policies and templates belong together.`,
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				if err := writeJSON(cmd.OutOrStdout(), map[string]any{"findings": findings}); err != nil {
-					return err
-				}
-			} else {
+			switch output {
+			case "json":
+				err = writeJSON(cmd.OutOrStdout(), map[string]any{"findings": findings})
+			case "sarif":
+				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, findings))
+			default:
 				report.Findings(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), findings)
+			}
+			if err != nil {
+				return err
 			}
 			if slices.ContainsFunc(findings, func(f render.Finding) bool { return f.Severity == render.Error }) {
 				return &statusError{status: exitFindings}
@@ -87,7 +91,7 @@ func (c *Config) validate(ctx context.Context, paths []string) ([]render.Finding
 	}
 	below, err := relative(filepath.Join(root, c.Source.Path), paths)
 	if err != nil || len(below) == 0 {
-		return slices.Concat([]render.Finding{}, d.Findings), err
+		return append([]render.Finding{}, d.Findings...), err
 	}
 	findings := []render.Finding{}
 	for _, f := range d.Findings {

@@ -42,11 +42,17 @@ func encode(v any) ([]byte, error) {
 	if err := d.Decode(&o); err != nil {
 		return nil, err
 	}
-	return canonical.YAML(tidy(o)), nil
+	o = tidy(o)
+	if m, ok := o.(map[string]any); ok {
+		if status, ok := m["status"].(map[string]any); ok && len(status) == 0 {
+			delete(m, "status")
+		}
+	}
+	return canonical.YAML(o), nil
 }
 
-// tidy drops null and empty maps, which only say that a Go field has no omitempty, and turns
-// numbers into the two forms that objects have.
+// tidy drops null, which only says that a Go field has no omitempty, and turns numbers into the two
+// forms that objects have. An empty map stays: a placement without a word is a placement.
 func tidy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -57,14 +63,9 @@ func tidy(v any) any {
 				v[k] = e
 			}
 		}
-		if len(v) == 0 {
-			return nil
-		}
 	case []any:
 		for i := range v {
-			if v[i] = tidy(v[i]); v[i] == nil {
-				v[i] = map[string]any{} // an empty element still counts
-			}
+			v[i] = tidy(v[i])
 		}
 	case json.Number:
 		if n, err := v.Int64(); err == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 )
 
@@ -253,4 +254,17 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("decoding twice differs in %v", files)
 		}
 	})
+}
+
+func TestAnEmptyPlacementIsKept(t *testing.T) {
+	s := someState()
+	key := BindingKey{"default", "web-deployment"}
+	s.Bindings[key].Spec.Placement = &policyv1alpha1.Placement{}
+	got, problems, err := Decode(written(t, s))
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	if got.Bindings[key].Spec.Placement == nil {
+		t.Error("an empty placement, which means every cluster, was lost")
+	}
 }

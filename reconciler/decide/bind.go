@@ -40,6 +40,8 @@ type bound struct {
 	zero []string
 	// kept: nothing can be rendered; the works stay as they are.
 	kept bool
+	// same: the works are those of the pass before.
+	same bool
 }
 
 // bind decides for every template which policy holds it and where it runs.

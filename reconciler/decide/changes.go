@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ type Commit struct {
 }
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{"schedule", "remove", "update", "terms", "cluster", "purge", "status"}
+var verbs = []string{"schedule", "remove", "update", "cluster", "purge", "terms", "status"}
 
 // event is one line of what a pass changed.
 type event struct {
@@ -82,7 +83,7 @@ func (p *pass) conclude() error {
 		}
 	}
 	if len(events) == 0 {
-		events = append(events, event{"status", p.statusOf(), "what was observed", Status})
+		events = p.statusEvents()
 	}
 	c := &Commit{Files: files, Source: string(p.Source.Revision), Time: now, Version: p.Options.Version}
 	c.Subject, c.Body, c.Reason = describe(events)
@@ -94,21 +95,35 @@ func (p *pass) conclude() error {
 	return nil
 }
 
-// statusOf names the one binding whose status changed, or counts them.
-func (p *pass) statusOf() string {
-	var keys []string
+// statusEvents are what is told of a pass that decided nothing.
+func (p *pass) statusEvents() []event {
+	var events []event
 	for _, b := range p.bound {
 		if b.next != nil && b.old != b.next {
-			keys = append(keys, b.row.Key.String())
+			events = append(events, event{"status", b.row.Key.String(), statusText(b.next.Status.AggregatedStatus), Status})
 		}
 	}
-	switch len(keys) {
-	case 0:
-		return "members"
-	case 1:
-		return keys[0]
+	for _, name := range sortedKeys(p.next.Members) {
+		if p.next.Members[name] != p.Previous.Members[name] {
+			events = append(events, event{"status", name, "facts of the member", Status})
+		}
 	}
-	return fmt.Sprintf("%d bindings", len(keys))
+	if len(events) == 0 {
+		events = append(events, event{"status", "source", "files held at an earlier commit", Status})
+	}
+	return events
+}
+
+// statusText is "kube02 Healthy, kube03 not applied".
+func statusText(items []workv1alpha2.AggregatedStatusItem) string {
+	words := make([]string, len(items))
+	for i, item := range items {
+		words[i] = item.ClusterName + " " + string(item.Health)
+		if !item.Applied {
+			words[i] = item.ClusterName + " not applied"
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func (p *pass) memberEvents() []event {
@@ -188,10 +203,20 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 		return Moved, reason
 	case !sameReplicas(before, after):
 		return Scaled, reason
-	case len(on) > 0 || !semanticEqual(b.old.Spec, b.next.Spec):
+	case len(on) > 0 || !sameTerms(b.old, b.next):
 		return Updated, reason
 	}
 	return Unchanged, ""
+}
+
+// sameTerms compares specs as they are recorded: there, what says nothing is left out.
+func sameTerms(a, b *workv1alpha2.ResourceBinding) bool {
+	if semanticEqual(a.Spec, b.Spec) {
+		return true
+	}
+	x, errX := record.EncodeBinding(&workv1alpha2.ResourceBinding{Spec: a.Spec})
+	y, errY := record.EncodeBinding(&workv1alpha2.ResourceBinding{Spec: b.Spec})
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 func sameClusters(a, b *workv1alpha2.ResourceBinding) bool {
@@ -308,6 +333,8 @@ func describe(events []event) (subject, body string, reason Reason) {
 		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
 	case first.verb == "cluster" || first.verb == "purge":
 		subject = fmt.Sprintf("%s: %d members", first.verb, same)
+	case first.verb == "status":
+		subject = fmt.Sprintf("%s: %d objects", first.verb, same)
 	default:
 		subject = fmt.Sprintf("%s: %d bindings", first.verb, same)
 	}

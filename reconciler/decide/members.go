@@ -2,13 +2,16 @@ package decide
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/manifest"
@@ -38,6 +41,7 @@ func compileClusters(objects []*manifest.Object) ([]*registration, []render.Find
 // fleet is the members as scheduling and overriding see them.
 type fleet struct {
 	clusters []*clusterv1alpha1.Cluster // sorted by name
+	placed   map[string][]clusterv1alpha1.APIEnablement
 	schedule *schedule.Fleet
 	byName   map[string]*affinity.Cluster
 	leaving  map[string]bool
@@ -84,20 +88,67 @@ func (p *pass) members() {
 		clusters = append(clusters, next)
 	}
 	slices.SortFunc(clusters, func(a, b *clusterv1alpha1.Cluster) int { return cmp.Compare(a.Name, b.Name) })
-	p.fleet = p.Memo.fleetOf(clusters)
+	p.fleet = p.Memo.fleetOf(clusters, p.placedKinds())
 }
 
-// fleetOf compiles the fleet; the same clusters as last time give the same one.
-func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster) *fleet {
-	if m.fleet != nil && slices.Equal(m.fleet.clusters, clusters) {
+// placedKinds are the kinds whose definitions are among the works of a member already.
+//
+// Differs from Karmada: they count as served there. The list of a member's APIs lags behind, and a
+// custom resource would wait for nothing: its apply waits for the definition anyway.
+func (p *pass) placedKinds() map[string][]clusterv1alpha1.APIEnablement {
+	var kinds map[string][]clusterv1alpha1.APIEnablement
+	for path, w := range p.Previous.Works {
+		if !strings.Contains(path, "/_cluster/customresourcedefinition.apiextensions.k8s.io_") {
+			continue
+		}
+		w, err := record.Identify(w)
+		if err != nil {
+			continue // retire reports it
+		}
+		spec, _ := w.Object["spec"].(map[string]any)
+		names, _ := spec["names"].(map[string]any)
+		group, _ := spec["group"].(string)
+		kind, _ := names["kind"].(string)
+		plural, _ := names["plural"].(string)
+		versions, _ := spec["versions"].([]any)
+		for _, v := range versions {
+			version, _ := v.(map[string]any)
+			if name, ok := version["name"].(string); ok && version["served"] == true {
+				if kinds == nil {
+					kinds = map[string][]clusterv1alpha1.APIEnablement{}
+				}
+				kinds[w.Member] = append(kinds[w.Member], clusterv1alpha1.APIEnablement{
+					GroupVersion: group + "/" + name, Resources: []clusterv1alpha1.APIResource{{Name: plural, Kind: kind}},
+				})
+			}
+		}
+	}
+	for _, list := range kinds {
+		slices.SortFunc(list, func(a, b clusterv1alpha1.APIEnablement) int {
+			return cmp.Or(cmp.Compare(a.GroupVersion, b.GroupVersion), cmp.Compare(a.Resources[0].Kind, b.Resources[0].Kind))
+		})
+	}
+	return kinds
+}
+
+// fleetOf compiles the fleet; the same clusters and kinds as last time give the same one.
+func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster, placed map[string][]clusterv1alpha1.APIEnablement) *fleet {
+	if m.fleet != nil && slices.Equal(m.fleet.clusters, clusters) && reflect.DeepEqual(m.fleet.placed, placed) {
 		return m.fleet
 	}
-	f := &fleet{clusters: clusters, schedule: schedule.NewFleet(clusters), byName: make(map[string]*affinity.Cluster, len(clusters)), leaving: map[string]bool{}}
-	for _, c := range clusters {
+	f := &fleet{clusters: clusters, placed: placed, byName: make(map[string]*affinity.Cluster, len(clusters)), leaving: map[string]bool{}}
+	serving := slices.Clone(clusters)
+	for i, c := range clusters {
 		a := affinity.Of(c)
 		f.byName[c.Name] = &a
 		f.leaving[c.Name] = c.DeletionTimestamp != nil
+		if more := placed[c.Name]; more != nil && len(c.Status.APIEnablements) > 0 {
+			with := *c
+			with.Status.APIEnablements = slices.Concat(c.Status.APIEnablements, more)
+			serving[i] = &with
+		}
 	}
+	f.schedule = schedule.NewFleet(serving)
 	m.fleet = f
 	return f
 }

@@ -7,7 +7,9 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/kustomize"
 	"github.com/godwit-gitops/godwit/render/manifest"
@@ -21,9 +23,12 @@ type Memo struct {
 	manifests *manifest.Cache
 	earlier   *manifest.Cache            // of trees that are not the newest
 	trees     map[string][]manifest.Unit // by hash of the whole tree; the trees of the last pass
+	reading   reading
 	compiled  *compiled
+	mended    *compiled // with last good versions in the place of what cannot be used
 	fleet     *fleet
 	bindings  map[api.ID]*bindingMemo
+	rendered  map[record.BindingKey]*rendered
 	works     map[workKey]*workMemo
 	templates map[*manifest.Object]prepared // by the object as read
 	hashes    map[*manifest.Object]string   // by the template
@@ -56,10 +61,7 @@ func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
 	if fsys == nil {
 		return nil
 	}
-	var hash string
-	if h, ok := fsys.(gitstate.HashFS); ok {
-		hash, _ = h.Hash(".")
-	}
+	hash := treeHash(fsys)
 	if units, ok := m.trees[hash]; ok && hash != "" {
 		return units
 	}
@@ -71,6 +73,19 @@ func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
 		m.trees[hash] = units
 	}
 	return units
+}
+
+// treeHash is empty if the tree does not know its hash.
+func treeHash(fsys fs.FS) string {
+	h, ok := fsys.(gitstate.HashFS)
+	if !ok {
+		return ""
+	}
+	hash, err := h.Hash(".")
+	if err != nil {
+		return ""
+	}
+	return hash
 }
 
 // compiled is the source's objects sorted into what they are for.
@@ -105,10 +120,13 @@ func (last part[T]) again(objects []*manifest.Object, compile func([]*manifest.O
 	return part[T]{objects, value, findings, last.version + 1}
 }
 
-// compile sorts and compiles; the same objects as last time give the same value.
-func (m *Memo) compile(objects []*manifest.Object) *compiled {
-	if m.compiled != nil && slices.Equal(m.compiled.objects, objects) {
-		return m.compiled
+// compile sorts and compiles; objects that are those of *kept give the same value, which *kept is then.
+func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
+	last := *kept
+	if last == nil {
+		last = &compiled{}
+	} else if slices.Equal(last.objects, objects) {
+		return last
 	}
 	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
 	var policies, overrides, customizations, clusters, orders, others []*manifest.Object
@@ -138,23 +156,21 @@ func (m *Memo) compile(objects []*manifest.Object) *compiled {
 	for _, t := range c.templates {
 		c.all[t.ID.Unversioned()] = t
 	}
-	last := m.compiled
-	if last == nil {
-		last = &compiled{}
-	}
 	c.policies = last.policies.again(policies, compilePolicies)
 	c.overrides = last.overrides.again(overrides, override.Compile)
 	c.rules = last.rules.again(customizations, compileRules)
 	c.clusters = last.clusters.again(clusters, compileClusters)
 	c.orders = last.orders.again(orders, compileOrders)
 	c.others = last.others.again(others, refuse)
-	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.others.findings)
-	m.compiled = c
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.others.findings, c.unused())
+	*kept = c
 	return c
 }
 
 // place names an object in a finding.
 type place struct{ file, object string }
+
+func placeOf(o *manifest.Object) place { return place{o.Origin.File, o.ID.String()} }
 
 // unusable are the objects with an error.
 func (c *compiled) unusable() map[place]bool {
@@ -241,4 +257,17 @@ func (p *pass) inputsOf(b *bound) bindingMemo {
 		template: b.template, policies: p.input.policies.value.Set, override: p.input.overrides.value, rules: p.input.rules.value,
 		orders: p.input.orders.version, fleet: p.fleet, old: b.old, lost: p.lost,
 	}
+}
+
+// unused are warnings of policies that do nothing.
+func (c *compiled) unused() []render.Finding {
+	templates := make([]policy.Template, len(c.templates))
+	for i, t := range c.templates {
+		templates[i] = policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}
+	}
+	members := make([]affinity.Cluster, len(c.clusters.value))
+	for i, r := range c.clusters.value {
+		members[i] = affinity.Of(r.cluster)
+	}
+	return slices.Concat(c.policies.value.Unused(templates), c.overrides.value.Unused(templates, members))
 }

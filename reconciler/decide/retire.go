@@ -32,7 +32,7 @@ func (p *pass) retire() {
 	for _, member := range sortedKeys(gone) {
 		p.retireOn(member, gone[member], live[member], placed)
 	}
-	for _, path := range sortedKeys(p.Previous.Retired) {
+	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
 	}
 	p.forget()
@@ -70,7 +70,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			p.next.Works[path] = p.Previous.Works[path]
 			continue
 		}
-		preserve := w.Preserve || isGeneratedNamespace(w)
+		preserve := p.preserves(w.ID) || isGeneratedNamespace(w)
 		var why string
 		switch {
 		case !brake || preserve:
@@ -103,6 +103,13 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 	}
 }
 
+// preserves tells whether the binding that placed the object wants it to stay on the member. A work
+// that was read from the branch does not say so itself.
+func (p *pass) preserves(id api.ID) bool {
+	b := p.Previous.Bindings[record.BindingOf(id)]
+	return b != nil && b.Spec.PreserveResourcesOnDeletion != nil && *b.Spec.PreserveResourcesOnDeletion
+}
+
 // guarded are the kinds whose deletion takes more along than themselves.
 func guarded(id api.ID) bool {
 	switch {
@@ -124,15 +131,16 @@ func isGeneratedNamespace(w record.Work) bool {
 
 // confirm drops a retired entry whose object is gone or wanted again.
 func (p *pass) confirm(path string) {
-	r := p.Previous.Retired[path]
+	r := p.next.Retired[path]
 	id := r.Object.ID()
 	if _, wanted := p.next.Works[record.WorkPath(r.Cluster, id)]; wanted {
 		delete(p.next.Retired, path)
 		return
 	}
 	cluster, known := p.next.Members[r.Cluster]
+	_, asked := p.Previous.Retired[path]
 	switch {
-	case p.Seen.Members[r.Cluster].Copies[id.Unversioned()].Gone:
+	case asked && p.Seen.Members[r.Cluster].Copies[id.Unversioned()].Gone:
 		delete(p.next.Retired, path)
 	case !known:
 		delete(p.next.Retired, path) // nobody is left who could confirm

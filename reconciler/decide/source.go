@@ -2,23 +2,34 @@ package decide
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/manifest"
 )
 
 // read fills p.input. Where the newest version of an object cannot be used, the last good one stands
 // in for it, and state.yaml remembers from which commit it is.
 func (p *pass) read() {
-	units := p.Memo.parse(p.Source.FS, p.Memo.manifests)
-	past := p.newPast()
+	key := readingKey{treeHash(p.Source.FS), p.Options.DefaultNamespace, string(p.Options.SecretKey)}
+	scopes := p.scopes()
+	if last := &p.Memo.reading; last.readingKey == key && key.tree != "" && maps.Equal(last.scopes, scopes) {
+		p.input, p.next.Meta.Held = last.compiled, nil
+		p.find(last.findings...)
+		return
+	}
+	units := slices.Clone(p.Memo.parse(p.Source.FS, p.Memo.manifests))
+	past := p.newPast(scopes)
 	held := map[string]string{} // path -> commit
+	whole := true
 	for i, u := range units {
 		if !u.Broken {
 			continue
 		}
+		whole = false
 		old, commit, ok := past.unit(u.Path)
 		if !ok {
 			p.lost = p.lost || past.known
@@ -32,10 +43,10 @@ func (p *pass) read() {
 		p.find(u.Findings...)
 		all = append(all, u.Objects...)
 	}
-	scope := manifest.NewScope(all, p.scopes())
-	objects, bad, findings := manifest.Settle(units, scope, p.Options.DefaultNamespace)
+	objects, bad, findings := p.Memo.manifests.Settle(units, manifest.NewScope(all, scopes), p.Options.DefaultNamespace)
 	p.find(findings...)
 	for _, id := range sortedIDs(bad) {
+		whole = false
 		if o := past.object(id, bad[id][0].Origin.File, held); o != nil {
 			objects = append(objects, o)
 		} else {
@@ -43,13 +54,16 @@ func (p *pass) read() {
 		}
 	}
 	slices.SortFunc(objects, compareObjects)
-	compiled := p.Memo.compile(objects)
-	p.find(compiled.findings...)
-	if replaced, ok := p.replaceUnusable(objects, compiled, past, held); ok {
-		objects = replaced
-		compiled = p.Memo.compile(objects)
+	p.input = p.Memo.compile(objects, &p.Memo.compiled)
+	p.find(p.input.findings...)
+	if unusable := p.input.unusable(); len(unusable) > 0 {
+		whole = false
+		p.replace(objects, unusable, past, held)
 	}
-	p.input = compiled
+	p.Memo.reading = reading{}
+	if whole {
+		p.Memo.reading = reading{key, scopes, p.input, slices.Clone(p.Findings)}
+	}
 
 	p.next.Meta.Held = nil
 	for path, commit := range held {
@@ -58,23 +72,40 @@ func (p *pass) read() {
 	slices.SortFunc(p.next.Meta.Held, func(a, b record.Held) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// replaceUnusable exchanges the objects whose findings are errors by their last good version;
-// without one they stay as they are, and what was compiled has left them out.
-func (p *pass) replaceUnusable(objects []*manifest.Object, c *compiled, past *past, held map[string]string) ([]*manifest.Object, bool) {
-	unusable := c.unusable()
-	if len(unusable) == 0 {
-		return objects, false
-	}
-	replaced, any := slices.Clone(objects), false
+// readingKey and the scopes of kinds are all that a source without errors is read by.
+type readingKey struct{ tree, namespace, secretKey string }
+
+// reading is what a source without errors came to.
+type reading struct {
+	readingKey
+	scopes   map[string]bool
+	compiled *compiled
+	findings []render.Finding
+}
+
+// replace exchanges objects that cannot be used by their last good version. Without one they stay as
+// they are, and what is compiled leaves them out.
+func (p *pass) replace(objects []*manifest.Object, unusable map[place]bool, past *past, held map[string]string) {
+	replaced := slices.Clone(objects)
+	files := map[string]string{}
 	for i, o := range objects {
-		if !unusable[place{o.Origin.File, o.ID.String()}] {
-			continue
-		}
-		if old := past.object(o.ID.Unversioned(), o.Origin.File, held); old != nil && old != o {
-			replaced[i], any = old, true
+		if unusable[placeOf(o)] {
+			if old := past.object(o.ID.Unversioned(), o.Origin.File, files); old != nil {
+				replaced[i] = old
+			}
 		}
 	}
-	return replaced, any
+	if len(files) == 0 {
+		return
+	}
+	// What cannot be used either is no good version: the state may be of a commit with the same error.
+	p.input = p.Memo.compile(replaced, &p.Memo.mended)
+	unusable = p.input.unusable()
+	for i, o := range objects {
+		if commit, ok := files[o.Origin.File]; ok && replaced[i] != o && !unusable[placeOf(replaced[i])] {
+			held[o.Origin.File] = commit
+		}
+	}
 }
 
 func compareObjects(a, b *manifest.Object) int { return a.ID.Compare(b.ID) }
@@ -97,11 +128,12 @@ type past struct {
 	known  bool
 	commit string
 	held   map[string]string // path -> commit of the version in force
+	scopes map[string]bool
 }
 
-func (p *pass) newPast() *past {
+func (p *pass) newPast(scopes map[string]bool) *past {
 	meta := p.Previous.Meta
-	h := &past{pass: p, known: len(p.Previous.Bindings) > 0, commit: meta.Source.Commit, held: map[string]string{}}
+	h := &past{pass: p, known: len(p.Previous.Bindings) > 0, commit: meta.Source.Commit, held: map[string]string{}, scopes: scopes}
 	for _, f := range meta.Held {
 		h.held[f.Path] = f.Commit
 	}
@@ -143,7 +175,7 @@ func (h *past) object(id api.ID, file string, held map[string]string) *manifest.
 	for _, u := range units {
 		all = append(all, u.Objects...)
 	}
-	objects, _, _ := manifest.Settle(units, manifest.NewScope(all, h.pass.scopes()), h.pass.Options.DefaultNamespace)
+	objects, _, _ := h.pass.Memo.earlier.Settle(units, manifest.NewScope(all, h.scopes), h.pass.Options.DefaultNamespace)
 	for _, o := range objects {
 		if o.ID.Unversioned() == id {
 			held[file] = commit

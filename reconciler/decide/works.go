@@ -24,13 +24,52 @@ func (p *pass) render() {
 	w := &works{pass: p, needed: map[string]map[string]bool{}}
 	w.renderer = &work.Renderer{Rules: p.input.rules.value, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
 	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
+	before := p.Memo.rendered
+	p.Memo.rendered = make(map[record.BindingKey]*rendered, len(p.bound))
 	for _, b := range p.bound {
 		if b.next == nil {
 			continue
 		}
+		key := w.inputsOf(b)
+		if had := before[b.row.Key]; had != nil && had.renderKey == key && !p.Options.Explain {
+			b.same = true
+			p.Memo.rendered[b.row.Key] = had
+			for _, r := range had.works {
+				w.put(r, r.ID)
+			}
+			continue
+		}
+		w.now = rendered{renderKey: key, repeats: true}
 		w.binding(b)
+		if now := w.now; now.repeats && len(b.row.RenderErrors) == 0 {
+			p.Memo.rendered[b.row.Key] = &now
+		}
 	}
 	w.namespaces()
+}
+
+// renderKey is all that the works of a binding depend on besides the options.
+type renderKey struct {
+	template  *manifest.Object
+	binding   *workv1alpha2.ResourceBinding
+	workload  bool
+	rules     *interpret.Interpreter
+	overrides *override.Set
+	fleet     *fleet
+}
+
+// rendered is the works of a binding.
+type rendered struct {
+	renderKey
+	works []record.Work
+	// repeats: the same key gives the same works, whatever the previous state.
+	repeats bool
+	// settled: the binding's status says what was seen of the works.
+	settled bool
+}
+
+func (w *works) inputsOf(b *bound) renderKey {
+	return renderKey{b.template, b.next, b.replicas.Workload, w.renderer.Rules, w.renderer.Overrides, w.fleet}
 }
 
 // works is the rendering stage.
@@ -38,6 +77,7 @@ type works struct {
 	*pass
 	renderer *work.Renderer
 	needed   map[string]map[string]bool // member -> namespaces
+	now      rendered                   // of the binding that is being rendered
 }
 
 func (w *works) binding(b *bound) {
@@ -79,10 +119,24 @@ func (w *works) carry(b *bound, all []workv1alpha2.TargetCluster) {
 }
 
 func (w *works) carryTo(b *bound, member string) {
+	w.now.repeats = false
 	path := record.WorkPath(member, b.row.Template)
 	if old, ok := w.Previous.Works[path]; ok {
-		w.put(old, b.row.Template)
+		w.put(withTerms(old, b), b.row.Template)
 	}
+}
+
+// withTerms is a work with what the binding says of it, which its file does not.
+func withTerms(r record.Work, b *bound) record.Work {
+	var template api.Object
+	if b.template != nil {
+		template = b.template.Content
+	}
+	spec := &b.next.Spec
+	r.Overwrite = work.Overwrite(template, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
+	r.Suspended = suspended(spec.Suspension, r.Member)
+	r.Preserve = spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion
+	return r
 }
 
 // refused keeps the old version on the member, if there is one, and says why there is no new one.
@@ -95,18 +149,12 @@ func (w *works) refused(b *bound, member string, err error) {
 func (w *works) put(r record.Work, id api.ID) {
 	w.next.Works[r.Path] = r
 	if id.Namespace != "" {
-		names := w.needed[r.Member]
-		if names == nil {
-			names = map[string]bool{}
-			w.needed[r.Member] = names
-		}
-		names[id.Namespace] = true
+		w.need(r.Member, id.Namespace)
 	}
 }
 
 // copy makes one work, or finds it made.
 func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
-	spec := &b.next.Spec
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
 		Workload: b.replicas.Workload, Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
@@ -115,9 +163,8 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 	if err != nil {
 		return err
 	}
-	made.Overwrite = work.Overwrite(b.template.Content, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
-	made.Suspended = suspended(spec.Suspension, target.Name)
-	made.Preserve = spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion
+	made = withTerms(made, b)
+	w.now.works = append(w.now.works, made)
 	w.put(made, made.ID)
 	if w.Options.Explain {
 		if b.row.Overrides == nil {
@@ -182,6 +229,7 @@ func (w *works) recorded(member string, id api.ID, o api.Object) record.Work {
 	if work.IsSecret(id) {
 		shown = work.Redact(o, w.Options.SecretKey)
 		if old, ok := w.Previous.Works[r.Path]; ok && len(w.Options.SecretKey) == 0 {
+			w.now.repeats = false
 			r.Hash, r.Text = old.Hash, old.Text
 			return r
 		}

@@ -402,3 +402,44 @@ func taintKeys(c *clusterv1alpha1.Cluster) []string {
 	}
 	return list
 }
+
+// file is one file of a source with these documents.
+func file(name string, documents ...string) string {
+	return "== " + name + " ==\n" + strings.Join(documents, "---\n")
+}
+
+func deployment(name string, replicas int) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s, namespace: default, labels: {app: %[1]s}}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec: {containers: [{name: main, image: "nginx:1"}]}
+`, name, replicas)
+}
+
+func configMap(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default, labels: {app: %[1]s}}\ndata: {key: %q}\n", name, value)
+}
+
+// policyFor is a PropagationPolicy for one object of the namespace default, "Deployment web" or all
+// of a kind; spec are more fields in one line.
+func policyFor(name, object, spec string) string {
+	kind, object, _ := strings.Cut(object, " ")
+	version := map[string]string{"Deployment": "apps/v1", "Job": "batch/v1"}[kind]
+	if object != "" {
+		object = ", name: " + object
+	}
+	return fmt.Sprintf("apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: %s, namespace: default}\nspec: {resourceSelectors: [{apiVersion: %s, kind: %s%s}], %s}\n",
+		name, cmp.Or(version, "v1"), kind, object, spec)
+}
+
+// everywhere, only and divided are placements.
+const everywhere = "placement: {}"
+
+func only(members string) string { return "placement: {clusterAffinity: {clusterNames: [" + members + "]}}" }
+
+const divided = "placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}"

@@ -134,7 +134,7 @@ func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
 		previous = record.New()
 	}
 	p := &Plan{
-		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: slices.Concat([]render.Finding{}, d.Findings),
+		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: append([]render.Finding{}, d.Findings...),
 		Summary: Summary{Bindings: map[decide.Change]int{}, Works: map[decide.Change]int{}},
 	}
 	for _, row := range d.Bindings {
@@ -249,9 +249,4 @@ func diff(path, before, after string) string {
 	return out
 }
 
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
-}
+func lines(s string) []string { return slices.Collect(strings.Lines(s)) }

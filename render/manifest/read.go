@@ -51,11 +51,13 @@ type Options struct {
 }
 
 // Cache holds the units of the last Read by path and content, so that an unchanged file is not
-// parsed, and an unchanged kustomization not built, again. It belongs to one caller, who always
-// reads with the same options. The zero value is empty.
+// parsed, and an unchanged kustomization not built, again, and the objects that the last Settle put
+// into another namespace. It belongs to one caller, who always reads with the same options. The zero
+// value is empty.
 type Cache struct {
 	units  map[string]Unit
 	inputs map[string][]string // of build roots
+	placed map[*Object]*Object // by the object as read
 }
 
 // Read reads every object below the root of fsys. Units are in byte order of their paths. If fsys
@@ -92,6 +94,7 @@ func Read(fsys fs.FS, o Options) []Unit {
 	slices.SortStableFunc(r.units, func(a, b Unit) int { return strings.Compare(a.Path, b.Path) })
 	r.limitObjects()
 	if o.Cache != nil {
+		r.new.placed = o.Cache.placed
 		*o.Cache = r.new
 	}
 	return r.units

@@ -43,9 +43,6 @@ var roles = map[string]Role{
 // Karmada tells whether the API group is one of Karmada's.
 func Karmada(group string) bool { return strings.HasSuffix(group, ".karmada.io") }
 
-// claimedBy marks the copies that Karmada's own controllers made of a template.
-const claimedBy = "resourcetemplate.karmada.io/claimed-by"
-
 // reserved are the namespaces whose objects never are templates.
 var reserved = regexp.MustCompile(`^(karmada-system|karmada-cluster|karmada-es-.*|kube-.*)$`)
 
@@ -54,15 +51,14 @@ func RoleOf(o *Object) Role {
 	if role, ok := roles[o.Group]; ok {
 		return role
 	}
-	meta, _ := o.Content["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
-	if _, claimed := labels[claimedBy]; claimed || !Propagates(o.ID) {
+	if !Propagates(o.ID) {
 		return Ignored
 	}
 	return Template
 }
 
-// Propagates tells whether an object of this name can be a template. Its labels may still say that it is none.
+// Propagates tells whether an object of this name can be a template. Its labels may still keep
+// policies away from it.
 func Propagates(id api.ID) bool {
 	if _, ok := roles[id.Group]; ok {
 		return false

@@ -15,6 +15,22 @@ import (
 // unversioned ID and not in objects: which of them is meant, only their author can say. The
 // findings of the units are not repeated.
 func Settle(units []Unit, s *Scope, defaultNamespace string) (objects []*Object, bad map[api.ID][]*Object, findings []render.Finding) {
+	return new(Cache).Settle(units, s, defaultNamespace)
+}
+
+// Settle is the function of that name. Of objects that were there the last time it gives the same
+// pointers again, so that what was made of them can be found by them.
+func (c *Cache) Settle(units []Unit, s *Scope, defaultNamespace string) (objects []*Object, bad map[api.ID][]*Object, findings []render.Finding) {
+	before := c.placed
+	c.placed = make(map[*Object]*Object, len(before))
+	in := func(o *Object, namespace string) *Object {
+		moved := before[o]
+		if moved == nil || moved.Namespace != namespace {
+			moved = o.in(namespace)
+		}
+		c.placed[o] = moved
+		return moved
+	}
 	n := 0
 	for _, u := range units {
 		n += len(u.Objects)
@@ -24,11 +40,11 @@ func Settle(units []Unit, s *Scope, defaultNamespace string) (objects []*Object,
 		for _, o := range u.Objects {
 			switch namespaced := s.Namespaced(o.ID, o.Namespace != ""); {
 			case namespaced && o.Namespace == "":
-				o = o.in(defaultNamespace)
+				o = in(o, defaultNamespace)
 			case !namespaced && o.Namespace != "":
 				findings = append(findings, o.Finding(render.Warning, "cluster-scoped", []string{"metadata", "namespace"},
 					"%s is not in any namespace; %q is left out", o.Kind, o.Namespace))
-				o = o.in("")
+				o = in(o, "")
 			}
 			objects = append(objects, o)
 		}

@@ -195,7 +195,7 @@ func TestRoleOf(t *testing.T) {
 		{"events.k8s.io/v1", "Event", "default", "", Ignored},
 		{"example.com/v1", "Event", "default", "", Template},
 		{"coordination.k8s.io/v1", "Lease", "default", "", Ignored},
-		{"apps/v1", "Deployment", "default", claimedBy, Ignored},
+		{"apps/v1", "Deployment", "default", "resourcetemplate.karmada.io/claimed-by", Template},
 		{"policy.karmada.io/v1alpha1", "PropagationPolicy", "kube-system", "", Policy},
 		{"cluster.karmada.io/v1alpha1", "Cluster", "", "", Cluster},
 		{"config.karmada.io/v1alpha1", "ResourceInterpreterCustomization", "", "", Interpreter},
