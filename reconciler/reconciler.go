@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/pack"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -52,6 +53,9 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Reopen closes Store and opens it anew, after its clone turned out to be damaged; nil means that
+	// this is not mended while running.
+	Reopen func(ctx context.Context) (Store, error)
 	// Hints receives when the source or the state branch may have moved.
 	Hints <-chan struct{}
 	// PollInterval is how often both are looked at without a hint; 0 means 15 s.
@@ -134,6 +138,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			r.Log.Error("pass", "error", err)
+			r.mend(ctx, err)
 			wake = r.Clock.Now().Add(r.failed())
 		default:
 			r.backoff = 0
@@ -142,6 +147,19 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// mend opens a damaged clone anew, which fetches what is missing.
+func (r *Reconciler) mend(ctx context.Context, err error) {
+	if r.Reopen == nil || !errors.Is(err, pack.ErrDamaged) && !errors.Is(err, pack.ErrMissing) {
+		return
+	}
+	fresh, err := r.Reopen(ctx)
+	if err != nil {
+		r.Log.Error("open the damaged clone of the state branch anew", "error", err)
+		return
+	}
+	r.Store, r.state = fresh, nil
 }
 
 // failed is how long to wait after an error: 1 s, doubling to 30 s.

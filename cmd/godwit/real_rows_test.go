@@ -213,8 +213,8 @@ func (w *realWorld) whatIsNotOursIsRefusedOrAdopted(t *testing.T) {
 	if status != 4 {
 		t.Errorf("run --once = %d, want 4", status)
 	}
-	reported := `kube03: ConfigMap adopted/settings: NotOurs: is there already and is not godwit's: "kubectl-create" holds data.value`
-	if !strings.Contains(strings.ReplaceAll(out, "v1 ", ""), reported) {
+	reported := "godwit: kube03: ConfigMap adopted/settings: NotOurs: is there already and is not godwit's: kubectl-create owns .data.value; set conflictResolution: Overwrite to adopt it\n"
+	if !strings.Contains(out, reported) {
 		t.Errorf("run --once does not say %q:\n%s", reported, out)
 	}
 	if got := m.get(t, configMaps, f.ns, "settings"); got.GetResourceVersion() != there.GetResourceVersion() {

@@ -311,13 +311,11 @@ func (f *fleet) configFile(data string) string {
 	if source == "" {
 		source = f.server.URL
 	}
-	state := ""
-	if f.state != f.source {
-		state = "state: {url: " + f.server.URL + "}\n"
-	}
+	state := f.server.URL // the source's, mostly
 	text := fmt.Sprintf(`
 source: {url: %s, branch: main, pollInterval: 1s, defaultNamespace: %s}
-%sclusters:
+state: {url: %s, statusInterval: 1s}
+clusters:
   kubeconfig: [%s]
   probeInterval: 1s
   successThreshold: 1s

@@ -127,6 +127,15 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		return nil, err
 	}
 	l.closers = append(l.closers, func() { st.Close() })
+	reopen := func(ctx context.Context) (reconciler.Store, error) {
+		st.Close()
+		fresh, err := c.openStore(ctx, log, at)
+		if err != nil {
+			return nil, err
+		}
+		st = fresh
+		return st, nil
+	}
 	fleet := member.New(c.lookup(), member.Options{
 		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
 		RetryInterval: min(2*time.Second, c.Clusters.ProbeInterval),
@@ -152,7 +161,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	}
 	l.Reconciler = reconciler.New(reconciler.Config{
 		Source: src, Store: st, Fleet: fleet, Clock: clock.RealClock{}, Log: log, Options: options,
-		Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report,
+		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report,
 	})
 	return l, nil
 }

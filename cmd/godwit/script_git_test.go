@@ -179,6 +179,33 @@ func (w *world) stateHead(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
+func (w *world) cloneHead(ts *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: clonehead NAME DIR")
+	}
+	ts.Setenv(args[0], gittest.At(w.tb, filepath.Join(ts.MkAbs(args[1]), "state")).Head(stateBranch).String())
+	return nil
+}
+
+func (w *world) recorded(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: recorded HASH")
+	}
+	if !slices.ContainsFunc(w.history(), func(c gittest.Entry) bool { return c.Hash.String() == args[0] }) {
+		return errors.New("it is not on the state branch")
+	}
+	return nil
+}
+
+func (w *world) linear(*testscript.TestScript, []string) error {
+	for _, c := range w.history() {
+		if len(c.Parents) > 1 {
+			return fmt.Errorf("%s is a merge", c.Hash)
+		}
+	}
+	return nil
+}
+
 func (w *world) editState(ts *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: edit-state PATH FILE MESSAGE")

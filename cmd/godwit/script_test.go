@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"godwit": main})
 }
 
+// update rewrites what scripts compare with; read the diff before you commit it.
+var update = flag.Bool("update", false, "rewrite the golden files of the scripts")
+
 // TestScripts runs the scripts of testdata/script, each in a world of its own. Besides testscript's
 // commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
@@ -54,12 +57,16 @@ func TestMain(m *testing.M) {
 //	statetree DIR                         writes the state branch's files into DIR
 //	statesame DIR PREFIX                  * the files that begin with PREFIX are those of DIR
 //	statehead NAME                        sets $NAME to the head of the state branch
+//	clonehead NAME DIR                    the same of the clone in the data folder DIR
+//	recorded HASH                         * the state branch has the commit
+//	linear                                the state branch has no merges
 //	edit-state PATH FILE MESSAGE          a person commits FILE to the state branch
 //	revert                                a person reverts the newest commit of the state branch
 //	serve http|ssh [tls] [password|token] serves $REPO: $URL, and $CA, $KEY, $KNOWN_HOSTS
 //	gitserver down|up
 //
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
+//	killed STEP[:N] PROGRAM ARGS...       runs it to the step (the N-th time it comes there), where it dies by SIGKILL
 //	same DIR DIR                          * both hold the same files with the same bytes
 //	eventually COMMAND ARGS...
 func TestScripts(t *testing.T) {
@@ -77,6 +84,7 @@ func TestScripts(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script", Cmds: cmds, Setup: setup, RequireExplicitExec: true, RequireUniqueNames: true,
+		UpdateScripts: *update,
 	})
 }
 
@@ -87,7 +95,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
-	"exits": exits, "same": same,
+	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).recorded, "exits": exits, "killed": killed, "same": same,
 }
 
 // world is what a script has besides its files.
@@ -145,6 +153,19 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("not after %s: %s: %v", patience, strings.Join(args, " "), err)
 		}
 	}
+}
+
+func killed(_ *world, ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: killed STEP[:N] PROGRAM ARGS...")
+	}
+	ts.Setenv("GODWIT_KILL_AT", args[0])
+	defer ts.Setenv("GODWIT_KILL_AT", "")
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		return fmt.Errorf("it never came to %s: %v", args[0], err)
+	}
+	return nil
 }
 
 func exits(_ *world, ts *testscript.TestScript, args []string) error {

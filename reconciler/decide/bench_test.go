@@ -2,14 +2,18 @@ package decide_test
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	"github.com/godwit-gitops/godwit/gitstate"
-	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
@@ -101,7 +105,36 @@ func newBench(t testing.TB, s size) *bench {
 	b.in = decide.Input{Source: gitstate.Snapshot{Revision: "c1", FS: newTree(s.source())}, Now: start, Memo: decide.NewMemo()}
 	b.step(t)
 	b.in.Previous = b.d.Next
+	b.in.Seen = b.observe()
+	b.step(t)
+	b.in.Previous = b.d.Next
 	return b
+}
+
+// observe is every copy applied and healthy, on members that serve the usual kinds.
+func (b *bench) observe() decide.Observations {
+	seen := decide.Observations{Members: map[string]decide.MemberFacts{}}
+	for name := range b.d.Next.Members {
+		f := decide.MemberFacts{Ready: metav1.ConditionTrue, Since: start, UID: name, Version: "v1.36.1", APIsComplete: true,
+			Namespaced: map[string]bool{}, Copies: map[api.ID]decide.CopyFacts{}}
+		for g := range 30 {
+			enabled := clusterv1alpha1.APIEnablement{GroupVersion: fmt.Sprintf("group%02d/v1", g)}
+			for k := range 4 {
+				kind := fmt.Sprintf("Kind%d", k)
+				enabled.Resources = append(enabled.Resources, clusterv1alpha1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind})
+				f.Namespaced[fmt.Sprintf("group%02d/%s", g, kind)] = true
+			}
+			f.APIs = append(f.APIs, enabled)
+		}
+		f.APIs = append(f.APIs, clusterv1alpha1.APIEnablement{GroupVersion: "apps/v1", Resources: []clusterv1alpha1.APIResource{{Name: "deployments", Kind: "Deployment"}}})
+		seen.Members[name] = f
+	}
+	for _, w := range b.d.Next.Works {
+		live := maps.Clone(w.Object)
+		live["status"] = map[string]any{"readyReplicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1)}
+		seen.Members[w.Member].Copies[w.ID.Unversioned()] = decide.CopyFacts{Applied: decide.HashText(w.Hash), Live: live}
+	}
+	return seen
 }
 
 func (b *bench) step(t testing.TB) {
@@ -179,5 +212,3 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.KeepAlive(pass)
 	}
 }
-
-var _ = record.New

@@ -72,6 +72,7 @@ func (p *pass) bind() {
 			p.bound = append(p.bound, p.orphan(key))
 		}
 	}
+	p.Memo.forget(p.input)
 	p.depend()
 	for _, b := range p.bound {
 		for _, name := range b.zero {
@@ -120,14 +121,10 @@ func templateOf(b *workv1alpha2.ResourceBinding) api.ID {
 
 func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	t := b.template
-	var held policy.Claim
 	if b.old != nil {
 		b.row.Previous = b.old.Spec.Clusters
-		if ref := b.old.Spec.Policy; ref != nil {
-			held = policyClaim(ref)
-		}
 	}
-	choice := p.input.policies.value.Choose(policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}, held, policy.Options{OverrideExists: p.input.overrides.value.Has, Unreadable: p.unreadable})
+	choice := p.choose(b)
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
@@ -141,7 +138,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	switch {
 	case choice.Policy == nil && b.old == nil:
 		p.unbound(t.ID, choice.Message)
-		p.settled(b, choice.Message)
+		p.settled(b, choice)
 		return
 	case choice.Skipped, choice.Undecided:
 		p.keep(b, choice.Message)
@@ -163,9 +160,19 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	if p.claim(b, choice) {
 		p.schedule(b, peers)
 		if b.old != nil {
-			p.settled(b, "")
+			p.settled(b, choice)
 		}
 	}
+}
+
+// choose asks the policies for the one that holds b's template.
+func (p *pass) choose(b *bound) policy.Choice {
+	var held policy.Claim
+	if b.old != nil && b.old.Spec.Policy != nil {
+		held = policyClaim(b.old.Spec.Policy)
+	}
+	t := policy.Template{ID: b.template.ID, Labels: labelsOf(b.template.Content)}
+	return p.input.policies.value.Choose(t, held, policy.Options{OverrideExists: p.input.overrides.value.Has, Unreadable: p.unreadable})
 }
 
 // unreadable holds for policies that may be in the source all the same: what refuses them, or the
@@ -216,7 +223,7 @@ func (p *pass) claim(b *bound, choice policy.Choice) bool {
 	spec.Resource = workv1alpha2.ObjectReference{APIVersion: t.APIVersion(), Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: spec.Resource.UID}
 	sameHolder := b.old != nil && b.old.Spec.Policy != nil && policyClaim(b.old.Spec.Policy) == held.Claim()
 	if !held.Lazy() || !sameHolder || b.old.Annotations[annotationTemplate] != next.Annotations[annotationTemplate] {
-		if err := held.Into(spec, labelsOf(t.Content), p.priorities()); err != nil {
+		if err := held.Into(spec, labelsOf(t.Content), p.input.priorities.value); err != nil {
 			p.find(held.Source.Finding(render.Error, "priority-class-missing", []string{"spec", "schedulePriority", "priorityClassName"}, "%v", err))
 			p.keep(b, err.Error())
 			return false
@@ -256,15 +263,15 @@ func with(annotations map[string]string, key, value string) map[string]string {
 	return next
 }
 
-// priorities are the values of the PriorityClasses in the source.
-func (p *pass) priorities() map[string]int32 {
-	values := map[string]int32{}
-	for _, t := range p.input.templates {
-		if value, ok := t.Content["value"].(int64); ok && t.Group == "scheduling.k8s.io" && t.Kind == "PriorityClass" {
-			values[t.Name] = int32(value)
+// compilePriorities are the values of PriorityClasses by name.
+func compilePriorities(classes []*manifest.Object) (map[string]int32, []render.Finding) {
+	values := make(map[string]int32, len(classes))
+	for _, c := range classes {
+		if value, ok := c.Content["value"].(int64); ok {
+			values[c.Name] = int32(value)
 		}
 	}
-	return values
+	return values, nil
 }
 
 func labelsOf(o api.Object) map[string]string {

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -168,7 +169,7 @@ func (p *pass) bindingEvents() []event {
 	var events []event
 	for _, b := range p.bound {
 		row := &b.row
-		on := changedOn[workOwner(b)]
+		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
 		if e, ok := row.event(on); ok {
 			events = append(events, e)
@@ -183,6 +184,8 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 	switch {
 	case b.next == nil:
 		return Removed, TemplateChange
+	case b.next == b.old && len(on) == 0:
+		return Unchanged, ""
 	case b.old == nil && samePolicies:
 		return Added, TemplateChange
 	case b.old == nil:
@@ -239,10 +242,8 @@ func sameReplicas(a, b []workv1alpha2.TargetCluster) bool {
 }
 
 // changedWorks lists the works added and updated, and by template the members they are on.
-func (p *pass) changedWorks() map[string][]string {
-	on := map[string][]string{}
-	for _, path := range sortedKeys(p.next.Works) {
-		next := p.next.Works[path]
+func (p *pass) changedWorks() map[api.ID][]string {
+	for path, next := range p.next.Works {
 		old, was := p.Previous.Works[path]
 		if was && old.Hash == next.Hash {
 			continue
@@ -252,14 +253,17 @@ func (p *pass) changedWorks() map[string][]string {
 			change = Added
 		}
 		p.Works = append(p.Works, WorkRow{Path: path, Cluster: next.Member, ID: next.ID, Change: change})
-		owner := next.ID.Unversioned().String()
-		on[owner] = append(on[owner], next.Member)
 	}
 	slices.SortFunc(p.Works, func(a, b WorkRow) int { return cmp.Compare(a.Path, b.Path) })
+	on := map[api.ID][]string{}
+	for _, w := range p.Works {
+		if w.Change != Removed {
+			owner := w.ID.Unversioned()
+			on[owner] = append(on[owner], w.Cluster)
+		}
+	}
 	return on
 }
-
-func workOwner(b *bound) string { return b.row.Template.Unversioned().String() }
 
 // event is the row in the words of a commit; ok is false if there is nothing to say.
 func (r *BindingRow) event(on []string) (event, bool) {

@@ -176,7 +176,10 @@ func Next(in Input) (*Decision, error) {
 	if in.Memo == nil {
 		in.Memo = NewMemo()
 	}
-	p := &pass{Input: in, next: in.Previous.Clone(), Decision: &Decision{}}
+	in.Memo.serve(in.Options)
+	previous := *in.Previous
+	previous.Works = nil // the works of the next state are made anew
+	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{}}
 	p.read()
 	p.members()
 	p.bind()

@@ -2,6 +2,8 @@ package decide
 
 import (
 	"io/fs"
+	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -15,11 +17,14 @@ import (
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // Memo carries over from one call of Next to the following what depends on inputs that stay the
 // same. It never changes an answer. A Memo serves one caller at a time.
 type Memo struct {
+	options   Options
+	versions  int // counts what was compiled
 	manifests *manifest.Cache
 	earlier   *manifest.Cache            // of trees that are not the newest
 	trees     map[string][]manifest.Unit // by hash of the whole tree; the trees of the last pass
@@ -27,6 +32,7 @@ type Memo struct {
 	compiled  *compiled
 	mended    *compiled // with last good versions in the place of what cannot be used
 	fleet     *fleet
+	seen      map[string]MemberFacts // by member, when statuses were looked at
 	bindings  map[api.ID]*bindingMemo
 	rendered  map[record.BindingKey]*rendered
 	works     map[workKey]*workMemo
@@ -50,6 +56,15 @@ func NewMemo() *Memo {
 		works:     map[workKey]*workMemo{},
 		templates: map[*manifest.Object]prepared{},
 		hashes:    map[*manifest.Object]string{},
+	}
+}
+
+// serve forgets everything if it was decided under other options.
+func (m *Memo) serve(o Options) {
+	o.Explain, o.StatusInterval, o.MaxDeletePercent = false, 0, 0
+	if !reflect.DeepEqual(m.options, o) {
+		*m = *NewMemo()
+		m.options = o
 	}
 }
 
@@ -98,8 +113,10 @@ type compiled struct {
 	rules     part[*interpret.Interpreter]
 	clusters  part[[]*registration]
 	orders    part[[]*order]
-	others    part[struct{}]
-	findings  []render.Finding
+	// priorities are the values of PriorityClasses by name.
+	priorities part[map[string]int32]
+	others     part[struct{}]
+	findings   []render.Finding
 }
 
 // part is what objects of some kinds compile to.
@@ -107,17 +124,18 @@ type part[T any] struct {
 	objects  []*manifest.Object
 	value    T
 	findings []render.Finding
-	// version counts how often it was compiled; 0 means never.
+	// version is another one after each compilation; 0 means that there was none.
 	version int
 }
 
 // again compiles, unless the objects are those of last time.
-func (last part[T]) again(objects []*manifest.Object, compile func([]*manifest.Object) (T, []render.Finding)) part[T] {
+func (last part[T]) again(m *Memo, objects []*manifest.Object, compile func([]*manifest.Object) (T, []render.Finding)) part[T] {
 	if last.version > 0 && slices.Equal(last.objects, objects) {
 		return last
 	}
+	m.versions++
 	value, findings := compile(objects)
-	return part[T]{objects, value, findings, last.version + 1}
+	return part[T]{objects, value, findings, m.versions}
 }
 
 // compile sorts and compiles; objects that are those of *kept give the same value, which *kept is then.
@@ -129,7 +147,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		return last
 	}
 	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
-	var policies, overrides, customizations, clusters, orders, others []*manifest.Object
+	var policies, overrides, customizations, clusters, orders, priorities, others []*manifest.Object
 	for _, o := range objects {
 		c.all[o.ID.Unversioned()] = o
 		switch manifest.RoleOf(o) {
@@ -150,18 +168,22 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 			orders = append(orders, o)
 		case manifest.Template:
 			c.templates = append(c.templates, o)
+			if o.Group == "scheduling.k8s.io" && o.Kind == "PriorityClass" {
+				priorities = append(priorities, o)
+			}
 		}
 	}
 	c.templates = m.prepare(c.templates)
 	for _, t := range c.templates {
 		c.all[t.ID.Unversioned()] = t
 	}
-	c.policies = last.policies.again(policies, compilePolicies)
-	c.overrides = last.overrides.again(overrides, override.Compile)
-	c.rules = last.rules.again(customizations, compileRules)
-	c.clusters = last.clusters.again(clusters, compileClusters)
-	c.orders = last.orders.again(orders, compileOrders)
-	c.others = last.others.again(others, refuse)
+	c.policies = last.policies.again(m, policies, compilePolicies)
+	c.overrides = last.overrides.again(m, overrides, override.Compile)
+	c.rules = last.rules.again(m, customizations, compileRules)
+	c.clusters = last.clusters.again(m, clusters, compileClusters)
+	c.orders = last.orders.again(m, orders, compileOrders)
+	c.others = last.others.again(m, others, refuse)
+	c.priorities = last.priorities.again(m, priorities, compilePriorities)
 	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.others.findings, c.unused())
 	*kept = c
 	return c
@@ -196,12 +218,20 @@ func (m *Memo) prepare(objects []*manifest.Object) []*manifest.Object {
 		if !ok {
 			filled := *o
 			filled.Content = interpret.Default(o.Content)
-			p = prepared{&filled, policy.ContentHash(filled.Content)}
+			p = prepared{&filled, m.contentHash(&filled)}
 		}
 		templates[i], known[o], hashes[p.template] = p.template, p, p.hash
 	}
 	m.templates, m.hashes = known, hashes
 	return templates
+}
+
+// contentHash is what bindings record of a template. It tells nothing about the values of a Secret.
+func (m *Memo) contentHash(t *manifest.Object) string {
+	if work.IsSecret(t.ID) {
+		return policy.ContentHash(work.Redact(t.Content, m.options.SecretKey))
+	}
+	return policy.ContentHash(t.Content)
 }
 
 // templateHash is equal for two versions of a template between which no user changed anything.
@@ -214,6 +244,7 @@ type bindingMemo struct {
 	override *override.Set
 	rules    *interpret.Interpreter
 	orders   int
+	classes  int
 	fleet    *fleet
 	old      *workv1alpha2.ResourceBinding
 	lost     bool
@@ -221,16 +252,16 @@ type bindingMemo struct {
 	row      BindingRow
 	replicas interpret.Replicas
 	zero     []string
-	unbound  string // why no policy takes it; empty if one does
+	choice   policy.Choice
 }
 
 // settled remembers that b's binding stays as it is.
-func (p *pass) settled(b *bound, unbound string) {
+func (p *pass) settled(b *bound, choice policy.Choice) {
 	if p.Options.Explain || b.kept || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)
-	m.row, m.replicas, m.zero, m.unbound = b.row, b.replicas, b.zero, unbound
+	m.row, m.replicas, m.zero, m.choice = b.row, b.replicas, b.zero, choice
 	p.Memo.bindings[b.template.ID] = &m
 }
 
@@ -241,21 +272,44 @@ func (p *pass) recall(b *bound) bool {
 		return false
 	}
 	now := p.inputsOf(b)
-	if m.template != now.template || m.policies != now.policies || m.override != now.override || m.rules != now.rules ||
-		m.orders != now.orders || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost {
+	if m.template != now.template || m.override != now.override || m.rules != now.rules ||
+		m.orders != now.orders || m.classes != now.classes || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost {
 		return false
 	}
+	if m.policies != now.policies {
+		// Other policies may be no others for this template.
+		choice := p.choose(b)
+		if !sameChoice(m.choice, choice) {
+			return false
+		}
+		m.policies, m.choice = now.policies, choice
+	}
 	b.next, b.row, b.replicas, b.zero = b.old, m.row, m.replicas, m.zero
-	if m.unbound != "" {
-		p.unbound(b.template.ID, m.unbound)
+	if m.choice.Policy == nil {
+		p.unbound(b.template.ID, m.choice.Message)
 	}
 	return true
+}
+
+func sameChoice(a, b policy.Choice) bool {
+	if (a.Policy == nil) != (b.Policy == nil) || a.Policy != nil && a.Policy.Hash != b.Policy.Hash {
+		return false
+	}
+	return a.Released == b.Released && a.Undecided == b.Undecided && a.Skipped == b.Skipped &&
+		a.Message == b.Message && slices.Equal(a.Waiting, b.Waiting)
+}
+
+// forget drops what is remembered of templates that are gone.
+func (m *Memo) forget(c *compiled) {
+	if len(m.bindings) > len(c.templates) {
+		maps.DeleteFunc(m.bindings, func(id api.ID, _ *bindingMemo) bool { return c.all[id.Unversioned()] == nil })
+	}
 }
 
 func (p *pass) inputsOf(b *bound) bindingMemo {
 	return bindingMemo{
 		template: b.template, policies: p.input.policies.value.Set, override: p.input.overrides.value, rules: p.input.rules.value,
-		orders: p.input.orders.version, fleet: p.fleet, old: b.old, lost: p.lost,
+		orders: p.input.orders.version, classes: p.input.priorities.version, fleet: p.fleet, old: b.old, lost: p.lost,
 	}
 }
 
@@ -270,4 +324,22 @@ func (c *compiled) unused() []render.Finding {
 		members[i] = affinity.Of(r.cluster)
 	}
 	return slices.Concat(c.policies.value.Unused(templates), c.overrides.value.Unused(templates, members))
+}
+
+// look tells of which members there is news since the last call.
+func (m *Memo) look(seen Observations) map[string]bool {
+	news := map[string]bool{}
+	for name, f := range seen.Members {
+		last, ok := m.seen[name]
+		if !ok || last.Ready != f.Ready || reflect.ValueOf(last.Copies).Pointer() != reflect.ValueOf(f.Copies).Pointer() {
+			news[name] = true
+		}
+	}
+	for name := range m.seen {
+		if _, still := seen.Members[name]; !still {
+			news[name] = true
+		}
+	}
+	m.seen = seen.Members
+	return news
 }

@@ -34,6 +34,11 @@ type MemberFacts struct {
 	APIsComplete bool
 	// Namespaced tells the scope of kinds that the member serves, by "group/Kind".
 	Namespaced map[string]bool
+	// Nodes and Resources are the member's capacity as last measured, both or none; nil means not known,
+	// as where nodes or pods may not be listed. What was measured stays while the member is away. Resources has
+	// AllocatableModelings, one entry a grade, only with models in the Cluster manifest.
+	Nodes     *clusterv1alpha1.NodeSummary
+	Resources *clusterv1alpha1.ResourceSummary
 	// Copies by the object's identity without version: everything godwit applied, tried to apply or was to delete.
 	Copies map[api.ID]CopyFacts
 }

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +22,7 @@ func (p *pass) retire() {
 	p.approved = approves(p.Source.Message)
 	live := map[string]int{} // works per member before
 	gone := map[string][]string{}
-	for _, path := range sortedKeys(p.Previous.Works) {
-		w := p.Previous.Works[path]
+	for path, w := range p.Previous.Works {
 		live[w.Member]++
 		if _, wanted := p.next.Works[path]; !wanted {
 			gone[w.Member] = append(gone[w.Member], path)
@@ -30,6 +30,7 @@ func (p *pass) retire() {
 	}
 	placed := p.placedTemplates()
 	for _, member := range sortedKeys(gone) {
+		slices.Sort(gone[member])
 		p.retireOn(member, gone[member], live[member], placed)
 	}
 	for _, path := range sortedKeys(p.next.Retired) {

@@ -14,9 +14,8 @@ import (
 // read fills p.input. Where the newest version of an object cannot be used, the last good one stands
 // in for it, and state.yaml remembers from which commit it is.
 func (p *pass) read() {
-	key := readingKey{treeHash(p.Source.FS), p.Options.DefaultNamespace, string(p.Options.SecretKey)}
-	scopes := p.scopes()
-	if last := &p.Memo.reading; last.readingKey == key && key.tree != "" && maps.Equal(last.scopes, scopes) {
+	tree, scopes := treeHash(p.Source.FS), p.scopes()
+	if last := &p.Memo.reading; last.tree == tree && tree != "" && maps.Equal(last.scopes, scopes) {
 		p.input, p.next.Meta.Held = last.compiled, nil
 		p.find(last.findings...)
 		return
@@ -62,7 +61,7 @@ func (p *pass) read() {
 	}
 	p.Memo.reading = reading{}
 	if whole {
-		p.Memo.reading = reading{key, scopes, p.input, slices.Clone(p.Findings)}
+		p.Memo.reading = reading{tree, scopes, p.input, slices.Clone(p.Findings)}
 	}
 
 	p.next.Meta.Held = nil
@@ -72,12 +71,9 @@ func (p *pass) read() {
 	slices.SortFunc(p.next.Meta.Held, func(a, b record.Held) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// readingKey and the scopes of kinds are all that a source without errors is read by.
-type readingKey struct{ tree, namespace, secretKey string }
-
-// reading is what a source without errors came to.
+// reading is what a source without errors came to, by its tree and the scopes of kinds.
 type reading struct {
-	readingKey
+	tree     string
 	scopes   map[string]bool
 	compiled *compiled
 	findings []render.Finding

@@ -36,12 +36,21 @@ func (p *pass) aggregate() {
 		return
 	}
 	due := p.statusDue()
+	news := p.Memo.look(p.Seen)
 	for _, b := range p.bound {
 		if b.next == nil {
 			continue
 		}
+		made := p.Memo.rendered[b.row.Key]
+		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return news[w.Member] }) {
+			continue
+		}
 		items := p.copies(b, b.next)
-		if sameItems(items, b.next.Status.AggregatedStatus) {
+		settled := sameItems(items, b.next.Status.AggregatedStatus)
+		if made != nil {
+			made.settled = settled
+		}
+		if settled {
 			continue
 		}
 		if p.Now.Before(due) {

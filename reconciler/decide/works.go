@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,6 +47,12 @@ func (p *pass) render() {
 		}
 	}
 	w.namespaces()
+	if len(p.Memo.works) > len(p.next.Works) {
+		maps.DeleteFunc(p.Memo.works, func(k workKey, _ *workMemo) bool {
+			_, wanted := p.next.Works[record.WorkPath(k.member, k.id)]
+			return !wanted
+		})
+	}
 }
 
 // renderKey is all that the works of a binding depend on besides the options.

@@ -440,6 +440,8 @@ func policyFor(name, object, spec string) string {
 // everywhere, only and divided are placements.
 const everywhere = "placement: {}"
 
-func only(members string) string { return "placement: {clusterAffinity: {clusterNames: [" + members + "]}}" }
+func only(members string) string {
+	return "placement: {clusterAffinity: {clusterNames: [" + members + "]}}"
+}
 
 const divided = "placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}"

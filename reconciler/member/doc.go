@@ -5,6 +5,7 @@
 // gives what is known. In between every member has goroutines of its own:
 //
 //	health   looks up credentials, probes, identifies the member (UID, version, kinds), keeps the gate
+//	capacity lists nodes and pods now and then, which may take its time
 //	watches  one for each kind in use: follow our objects there, notice drift
 //	tasks    one for each object in work, a bounded number at a time, handed out by the queue
 //

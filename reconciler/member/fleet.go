@@ -53,6 +53,9 @@ type Options struct {
 	Thresholds *observe.Thresholds
 	// DiscoveryInterval is how often the kinds are looked up without a cause, default 1m.
 	DiscoveryInterval time.Duration
+	// CapacityInterval is how often nodes and pods are listed, default 1m. It is looked at after good probes,
+	// so that it is never less than the ProbeInterval.
+	CapacityInterval time.Duration
 	// QPS and Burst limit the requests to one member that are about objects, default 50 and 100; a
 	// negative QPS means no limit.
 	QPS   float32
@@ -81,6 +84,7 @@ func (o Options) withDefaults() Options {
 		{&o.ProbeTimeout, 5 * time.Second},
 		{&o.RequestTimeout, 10 * time.Second},
 		{&o.DiscoveryInterval, time.Minute},
+		{&o.CapacityInterval, time.Minute},
 		{&o.RetryMin, 500 * time.Millisecond},
 		{&o.RetryMax, 5 * time.Minute},
 	} {

@@ -28,6 +28,8 @@ type link struct {
 	watches dynamic.Interface
 	// info is for probes and discovery: every request with a time-out.
 	info *discovery.DiscoveryClient
+	// lists is for what is long and can wait: it has neither, too, and its 429 makes nothing else rest.
+	lists rest.Interface
 
 	transport http.RoundTripper
 
@@ -55,16 +57,22 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	config.Timeout = 0
 	config.RateLimiter, config.QPS, config.Burst = nil, -1, 0
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return throttle{next, throttled} })
-	lasting, err := rest.HTTPClientFor(config)
+	plain, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	timed := *lasting
+	lasting := *plain
+	lasting.Transport = throttle{plain.Transport, throttled}
+	timed := lasting
 	timed.Timeout = o.RequestTimeout
 
-	l := &link{version: version, transport: lasting.Transport}
-	if l.watches, err = dynamic.NewForConfigAndClient(config, lasting); err != nil {
+	l := &link{version: version, transport: plain.Transport}
+	lists, err := discovery.NewDiscoveryClientForConfigAndClient(config, plain)
+	if err != nil {
+		return nil, err
+	}
+	l.lists = lists.RESTClient()
+	if l.watches, err = dynamic.NewForConfigAndClient(config, &lasting); err != nil {
 		return nil, err
 	}
 	if l.info, err = discovery.NewDiscoveryClientForConfigAndClient(config, &timed); err != nil {

@@ -31,6 +31,7 @@ type member struct {
 	tasks   sync.WaitGroup // objects in work
 	kick    chan struct{}  // the queue or the gate changed
 	probe   chan struct{}  // probe now
+	probed  chan struct{}  // with a good result
 
 	mu        sync.Mutex // guards what follows; never held during a request
 	desired   Desired
@@ -44,7 +45,8 @@ type member struct {
 	who       identity       // as last identified
 	pinned    string         // the first UID seen
 	served    string         // the UID that what is known of the copies is of
-	verified  bool           // identified since it was last away
+	capacity  capacity
+	verified  bool // identified since it was last away
 	gate      gate
 	prober    observe.Prober
 	watches   map[schema.GroupVersionResource]*watching
@@ -74,6 +76,7 @@ func newMember(f *Fleet, name string) *member {
 		stop:    cancel,
 		kick:    make(chan struct{}, 1),
 		probe:   make(chan struct{}, 1),
+		probed:  make(chan struct{}, 1),
 		copies:  map[api.ID]*object{},
 		gate:    gate{closed: true},
 		prober:  observe.Prober{Thresholds: *f.options.Thresholds},
@@ -86,6 +89,7 @@ func newMember(f *Fleet, name string) *member {
 func (m *member) run() {
 	var group sync.WaitGroup
 	group.Go(m.runHealth)
+	group.Go(m.runCapacity)
 	m.dispatch()
 	m.tasks.Wait()
 	group.Wait()
@@ -145,6 +149,9 @@ func (m *member) check() bool {
 		m.endWatches() // they are another's, or hang: they begin anew, with a list
 		m.link.rest()
 	}
+	if l != m.link {
+		m.capacity.at = time.Time{}
+	}
 	m.link, m.result, m.verified = l, result, result.Healthy()
 	if m.verified && (who.at.After(m.who.at) || who.uid != m.who.uid) {
 		m.learn(who)
@@ -161,6 +168,9 @@ func (m *member) check() bool {
 		}
 	}
 	m.regate()
+	if m.verified {
+		signal(m.probed)
+	}
 	return m.verified
 }
 
@@ -218,6 +228,9 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 func (m *member) learn(who identity) {
 	old := m.who
 	m.who = who
+	if old.uid != who.uid {
+		m.capacity = capacity{}
+	}
 	switch {
 	case old.catalog == nil, old.uid != who.uid, old.version != who.version,
 		(len(old.catalog.Broken) == 0) != (len(who.catalog.Broken) == 0),
@@ -399,6 +412,7 @@ func (m *member) observe() (decide.MemberFacts, bool) {
 		m.snapshot = decide.MemberFacts{
 			Ready: ready.Status, Reason: ready.Reason, Message: ready.Message, Since: ready.Since,
 			UID: m.who.uid, Version: m.who.version,
+			Nodes: m.capacity.nodes, Resources: m.capacity.resources,
 			Copies: make(map[api.ID]decide.CopyFacts, len(m.copies)),
 		}
 		if catalog := m.who.catalog; catalog != nil {
@@ -444,6 +458,9 @@ func (m *member) set(d Desired) {
 	defer m.mu.Unlock()
 	reregistered := m.desired.Cluster == nil || !reflect.DeepEqual(m.desired.Cluster.Spec, d.Cluster.Spec) ||
 		m.desired.Cluster.Annotations[AnnotationContext] != d.Cluster.Annotations[AnnotationContext]
+	if reregistered {
+		m.capacity.at = time.Time{} // it may have other models
+	}
 	regate := m.desired.RecordedUID != d.RecordedUID || m.desired.Paused != d.Paused
 	m.desired = d
 	now := m.options.Clock.Now()

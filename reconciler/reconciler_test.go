@@ -1,0 +1,546 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/pack"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+)
+
+// treeFS is a tree that knows hashes, as snapshots and the store's trees do.
+type treeFS struct{ fstest.MapFS }
+
+func (t treeFS) Hash(name string) (string, error) {
+	if f, ok := t.MapFS[name]; ok {
+		return fmt.Sprintf("%x", canonical.Blob(f.Data)), nil
+	}
+	var all []byte
+	for _, path := range slices.Sorted(maps.Keys(t.MapFS)) {
+		all = fmt.Appendf(all, "%s\x00%s\x00", path, t.MapFS[path].Data)
+	}
+	return fmt.Sprintf("%x", canonical.Blob(all)), nil
+}
+
+func tree(files map[string]string) treeFS {
+	m := fstest.MapFS{}
+	for path, text := range files {
+		m[path] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return treeFS{m}
+}
+
+// fakeSource has revisions "1", "2", ... the last of which is the newest.
+type fakeSource struct {
+	mu        sync.Mutex
+	revisions []treeFS
+	err       error
+	fetches   int
+}
+
+func (s *fakeSource) push(files map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revisions = append(s.revisions, tree(files))
+}
+
+func (s *fakeSource) Fetch(context.Context) (gitstate.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetches++
+	n := len(s.revisions)
+	return gitstate.Snapshot{Revision: gitstate.Revision(fmt.Sprint(n)), FS: s.revisions[n-1]}, s.err
+}
+
+func (s *fakeSource) At(_ context.Context, rev string) (gitstate.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range s.revisions {
+		if fmt.Sprint(i+1) == rev {
+			return gitstate.Snapshot{Revision: gitstate.Revision(rev), FS: r}, nil
+		}
+	}
+	return gitstate.Snapshot{}, errors.New("no such revision")
+}
+
+// fakeStore is a branch in memory: heads are "c1", "c2", ...
+type fakeStore struct {
+	mu       sync.Mutex
+	heads    []treeFS
+	messages []string
+	pushed   int
+	conflict int   // commits that lose a race before one wins
+	pushErr  error // of every push
+	loadErr  error // of the next load
+}
+
+func (s *fakeStore) treeAt(n int) store.Tree {
+	t := store.Tree{FS: tree(nil), Unpushed: len(s.heads) - s.pushed}
+	if n > 0 {
+		t.Head, t.FS = gitstate.Revision(fmt.Sprintf("c%d", n)), s.heads[n-1]
+	}
+	return t
+}
+
+func (s *fakeStore) Load(context.Context) (store.Tree, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.loadErr
+	s.loadErr = nil
+	return s.treeAt(len(s.heads)), err
+}
+
+func (s *fakeStore) Commit(_ context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conflict > 0 {
+		s.conflict--
+		return "", fmt.Errorf("somebody was faster: %w", gitstate.ErrConflict)
+	}
+	if now := s.treeAt(len(s.heads)); now.Head != base {
+		return "", gitstate.ErrConflict
+	}
+	next := tree(nil)
+	if n := len(s.heads); n > 0 {
+		maps.Copy(next.MapFS, s.heads[n-1].MapFS)
+	}
+	for _, c := range changes {
+		if c.Data == nil {
+			delete(next.MapFS, c.Path)
+		} else {
+			next.MapFS[c.Path] = &fstest.MapFile{Data: c.Data}
+		}
+	}
+	s.heads, s.messages = append(s.heads, next), append(s.messages, m.Subject)
+	return gitstate.Revision(fmt.Sprintf("c%d", len(s.heads))), nil
+}
+
+func (s *fakeStore) Push(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pushErr == nil {
+		s.pushed = len(s.heads)
+	}
+	return s.pushErr
+}
+
+func (s *fakeStore) At(_ context.Context, rev string) (store.Tree, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var head, back int
+	if _, err := fmt.Sscanf(rev, "c%d~%d", &head, &back); err != nil || head-back < 1 {
+		return store.Tree{}, store.ErrNotFound
+	}
+	return s.treeAt(head - back), nil
+}
+
+func (s *fakeStore) state(t *testing.T) (commits, pushed int, subjects []string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.heads), s.pushed, slices.Clone(s.messages)
+}
+
+// fakeFleet does at once what it is told.
+type fakeFleet struct {
+	mu      sync.Mutex
+	desired map[string]Desired
+	sets    int
+	changed chan struct{}
+	silent  bool // members are not looked at
+}
+
+func newFleet() *fakeFleet { return &fakeFleet{changed: make(chan struct{}, 1)} }
+
+func (f *fakeFleet) Set(desired map[string]Desired) {
+	f.mu.Lock()
+	f.desired = desired
+	f.sets++
+	f.mu.Unlock()
+	f.signal()
+}
+
+func (f *fakeFleet) signal() {
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fakeFleet) Changed() <-chan struct{} { return f.changed }
+
+var served = []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}}}
+
+func (f *fakeFleet) Observe() decide.Observations {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := decide.Observations{Members: map[string]decide.MemberFacts{}}
+	if f.silent {
+		return o
+	}
+	for name, d := range f.desired {
+		facts := decide.MemberFacts{Ready: metav1.ConditionTrue, Reason: "ClusterReady", Since: time.Unix(0, 0), UID: "uid-" + name, APIs: served, Copies: map[api.ID]decide.CopyFacts{}}
+		if !d.Paused {
+			for id, w := range d.Works {
+				facts.Copies[id] = decide.CopyFacts{Applied: w.Hash, Live: w.Object}
+			}
+			for id := range d.Retired {
+				facts.Copies[id] = decide.CopyFacts{Gone: true}
+			}
+		}
+		o.Members[name] = facts
+	}
+	return o
+}
+
+func (f *fakeFleet) works(member string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.desired[member].Works)
+}
+
+const member1 = `
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: m1}
+spec: {syncMode: Push}
+`
+
+const config = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+data: {a: b}
+`
+
+const everything = `
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: all}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]
+`
+
+func placed() map[string]string {
+	return map[string]string{"m1.yaml": member1, "web.yaml": config, "policy.yaml": everything}
+}
+
+// world is a reconciler on fakes, with a clock that the bubble of synctest moves.
+type world struct {
+	*Reconciler
+	source *fakeSource
+	store  *fakeStore
+	fleet  *fakeFleet
+	log    *strings.Builder
+}
+
+func newWorld(t *testing.T, files map[string]string, change func(*Config)) *world {
+	t.Helper()
+	w := &world{source: &fakeSource{}, store: &fakeStore{}, fleet: newFleet(), log: &strings.Builder{}}
+	w.source.push(files)
+	c := Config{
+		Source: w.source, Store: w.store, Fleet: w.fleet, Clock: clock.RealClock{},
+		Log: slog.New(slog.NewTextHandler(w.log, nil)), Options: decide.Options{StatusInterval: time.Minute},
+	}
+	if change != nil {
+		change(&c)
+	}
+	w.Reconciler = New(c)
+	return w
+}
+
+// for runs the loop for a while.
+func (w *world) runFor(t *testing.T, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := w.Run(ctx); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestNothingIsAppliedBeforeItIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		w = newWorld(t, placed(), func(c *Config) {
+			c.At = func(step string) {
+				commits := len(w.store.heads)
+				if works := w.fleet.works("m1"); works > 0 && commits == 0 {
+					t.Errorf("at %s: %d works are out and no commit is made", step, works)
+				}
+			}
+		})
+		w.runFor(t, 3*time.Second)
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1, want 1", n)
+		}
+	})
+}
+
+func TestAPassThatChangesNothingCommitsAndSetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.runFor(t, 70*time.Second) // status is written down once
+		commits, _, _ := w.store.state(t)
+		sets := w.fleet.sets
+		w.Reconciler.Config.Report = nil
+		fetches := w.source.fetches
+		w.Reconciler = New(w.Config)
+		for range 100 {
+			if _, err := w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.refetch, w.reload = true, true
+		}
+		if now, _, subjects := w.store.state(t); now != commits {
+			t.Errorf("100 passes without a change made %d commits: %q", now-commits, subjects[commits:])
+		}
+		if w.fleet.sets != sets+1 {
+			t.Errorf("the fleet was set %d times, want once by the new process", w.fleet.sets-sets)
+		}
+		if w.source.fetches-fetches != 100 {
+			t.Errorf("the source was fetched %d times, want 100", w.source.fetches-fetches)
+		}
+	})
+}
+
+func TestALostRaceIsDecidedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.store.conflict = 3
+		w.runFor(t, time.Second)
+		if commits, _, _ := w.store.state(t); commits != 1 {
+			t.Errorf("%d commits, want 1", commits)
+		}
+	})
+}
+
+func TestARemoteThatIsGoneHoldsUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.store.pushErr = errors.New("no route to host")
+		w.runFor(t, 3*time.Second)
+		if _, pushed, _ := w.store.state(t); pushed != 0 || w.fleet.works("m1") != 1 {
+			t.Fatalf("%d pushed, %d works; want none pushed and 1 work", pushed, w.fleet.works("m1"))
+		}
+		before := slices.Clone(w.store.heads)
+		w.store.pushErr = nil
+		w.runFor(t, 20*time.Second)
+		commits, pushed, _ := w.store.state(t)
+		if pushed != commits || len(w.store.heads) < len(before) {
+			t.Errorf("%d of %d commits are pushed after the remote came back", pushed, commits)
+		}
+	})
+}
+
+func TestRequirePushActsOnlyOnWhatIsPushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), func(c *Config) { c.RequirePush = true })
+		w.store.pushErr = errors.New("no route to host")
+		w.runFor(t, 20*time.Second)
+		if n := w.fleet.works("m1"); n != 0 {
+			t.Fatalf("%d works are out, and the decision is not pushed", n)
+		}
+		w.store.pushErr = nil
+		w.runFor(t, time.Minute)
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1 after the push, want 1", n)
+		}
+	})
+}
+
+func TestASourceThatCannotBeReadKeepsTheLastCommitInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		synctest.Wait()
+		w.source.mu.Lock()
+		w.source.err = io.ErrUnexpectedEOF
+		w.source.mu.Unlock()
+		w.source.push(map[string]string{"m1.yaml": member1})
+		time.Sleep(2 * time.Minute) // of the bubble's clock
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1 while the source cannot be read, want 1", n)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestThePollSeesAPush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, map[string]string{"m1.yaml": member1}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(5 * time.Second) // of the bubble's clock
+		w.source.push(placed())
+		time.Sleep(16 * time.Second) // of the bubble's clock
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1 a poll after the push, want 1", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestMembersAreLookedAtBeforeTheFirstDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.fleet.silent = true
+		start := time.Now()
+		w.Config.At = func(step string) {
+			if step == "pass.committed" && time.Since(start) < w.Patience {
+				t.Errorf("decided after %s, without waiting for the members", time.Since(start))
+			}
+		}
+		w.runFor(t, w.Patience+time.Second)
+		if commits, _, _ := w.store.state(t); commits == 0 {
+			t.Error("members that never answer hold up the first decision for ever")
+		}
+	})
+}
+
+func TestPassesAreCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		passes := 0
+		w := newWorld(t, placed(), func(c *Config) {
+			c.At = func(step string) {
+				if step == "pass.start" {
+					passes++
+				}
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond) // of the bubble's clock
+			w.fleet.signal()
+		}
+		cancel()
+		<-done
+		if passes > 15 {
+			t.Errorf("%d passes in 10 s of constant news, want about one a second", passes)
+		}
+	})
+}
+
+func TestADamagedCloneIsOpenedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		healthy := w.store
+		w.Config.Store = &fakeStore{loadErr: nil}
+		broken := &brokenStore{fakeStore: &fakeStore{}}
+		w.Config.Store = broken
+		w.Config.Reopen = func(context.Context) (Store, error) { return healthy, nil }
+		w.runFor(t, time.Minute)
+		if commits, _, _ := healthy.state(t); commits == 0 {
+			t.Errorf("the store was not opened anew; log:\n%s", w.log)
+		}
+	})
+}
+
+// brokenStore finds its clone damaged with every commit.
+type brokenStore struct{ *fakeStore }
+
+func (*brokenStore) Commit(context.Context, gitstate.Revision, []store.Change, store.Message) (gitstate.Revision, error) {
+	return "", fmt.Errorf("commit: %w", pack.ErrDamaged)
+}
+
+func TestAHandEditThatDoesNotDecodeKeepsTheLastVersionThatDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.runFor(t, 5*time.Second)
+		path := record.BindingKey{Namespace: "default", Name: "web-configmap"}.Path()
+		edited := tree(nil)
+		maps.Copy(edited.MapFS, w.store.heads[len(w.store.heads)-1].MapFS)
+		edited.MapFS[path] = &fstest.MapFile{Data: []byte("{{{")}
+		w.store.heads = append(w.store.heads, edited)
+		commits := len(w.store.heads)
+
+		fresh := newWorld(t, placed(), func(c *Config) { c.Store, c.Source = w.store, w.source })
+		fresh.runFor(t, 5*time.Second)
+		if !strings.Contains(fresh.log.String(), path) {
+			t.Errorf("the log does not name %s:\n%s", path, fresh.log)
+		}
+		if n := fresh.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1, want the 1 of before", n)
+		}
+		for _, tree := range w.store.heads[commits:] {
+			if _, ok := tree.MapFS["works/m1/default/configmap_web.yaml"]; !ok {
+				t.Error("a commit after the hand edit removed the work")
+			}
+		}
+	})
+}
+
+func TestABranchOfANewerFormatStopsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.store.heads = []treeFS{tree(map[string]string{"state.yaml": "formatVersion: 99\n"})}
+		err := w.Run(t.Context())
+		if !errors.Is(err, ErrNewer) {
+			t.Errorf("Run = %v, want ErrNewer", err)
+		}
+		if commits, _, _ := w.store.state(t); commits != 1 || w.fleet.sets != 0 {
+			t.Errorf("%d commits and %d sets; nothing may be touched", commits-1, w.fleet.sets)
+		}
+	})
+}
+
+func TestOnceEndsWhenEverythingIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		start := time.Now()
+		failures, err := w.Once(t.Context(), time.Hour)
+		if err != nil || len(failures) > 0 {
+			t.Fatalf("Once = %v, %v", failures, err)
+		}
+		if d := time.Since(start); d > time.Minute {
+			t.Errorf("Once took %s of an hour", d)
+		}
+		last := w.store.heads[len(w.store.heads)-1].MapFS
+		if b := last["bindings/default/web-configmap.yaml"]; b == nil || !strings.Contains(string(b.Data), "applied: true") {
+			t.Error("the record does not say that the copy is applied")
+		}
+	})
+}
+
+func TestOnceNamesWhatIsMissingAtTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.fleet.silent = true
+		failures, err := w.Once(t.Context(), time.Minute)
+		if err != nil || len(failures) != 1 || failures[0].Member != "m1" {
+			t.Errorf("Once = %v, %v; want the one member that does not answer", failures, err)
+		}
+	})
+}
+
+var _ fs.FS = treeFS{}
