@@ -156,6 +156,9 @@ func (p *pass) detach(b *bound) {
 	}
 	if b.next == nil {
 		b.row.Message = "nothing needs it any more"
+		if b.template != nil {
+			p.unbound(b.template.ID, b.row.Message)
+		}
 		return
 	}
 	next := *b.next

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,19 @@ func compileClusters(objects []*manifest.Object) ([]*registration, []render.Find
 	for _, o := range objects {
 		c, found := policy.Cluster(o)
 		findings = append(findings, found...)
-		if c != nil {
-			registered = append(registered, &registration{o, c})
+		if c == nil {
+			continue
+		}
+		if c.Spec.SyncMode == clusterv1alpha1.Pull {
+			findings = append(findings, o.Finding(render.Error, codeNotSupported, []string{"spec", "syncMode"},
+				"Pull is not acted upon by this version, so the member is not used; write Push and give its credentials, or use a version that does"))
+			continue
+		}
+		registered = append(registered, &registration{o, c})
+		for i, t := range c.Spec.Taints {
+			if t.Effect == corev1.TaintEffectNoExecute {
+				findings = append(findings, evictsNothing(o, "spec", "taints", strconv.Itoa(i)))
+			}
 		}
 	}
 	return registered, findings
@@ -176,7 +188,7 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 		}
 		next.Status = observed(next.Status, facts)
 	}
-	next.Spec.Taints = p.taints(said, old, readiness(next))
+	next.Spec.Taints = p.taints(next, old)
 	return next
 }
 
@@ -228,55 +240,6 @@ func readiness(c *clusterv1alpha1.Cluster) metav1.Condition {
 		}
 	}
 	return metav1.Condition{Type: clusterv1alpha1.ConditionReady}
-}
-
-// taints are the manual ones, and those of the member's health with the times they were put on.
-//
-// Differs from Karmada: a member that is not ready or unreachable gets NoExecute besides NoSchedule
-// (differences, row 2).
-func (p *pass) taints(said, old *clusterv1alpha1.Cluster, ready metav1.Condition) []corev1.Taint {
-	taints := slices.Clone(said.Spec.Taints)
-	key := map[metav1.ConditionStatus]string{
-		metav1.ConditionFalse:   clusterv1alpha1.TaintNotReady,
-		metav1.ConditionUnknown: clusterv1alpha1.TaintUnreachable,
-	}[ready.Status]
-	if key != "" {
-		effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}
-		if p.Options.CompatKarmada {
-			effects = effects[:1]
-		}
-		for _, effect := range effects {
-			t := corev1.Taint{Key: key, Effect: effect}
-			if !slices.ContainsFunc(taints, sameTaint(t)) {
-				taints = append(taints, t)
-			}
-		}
-	}
-	for i := range taints {
-		t := &taints[i]
-		if t.TimeAdded != nil {
-			continue
-		}
-		var before *corev1.Taint
-		if old != nil {
-			if j := slices.IndexFunc(old.Spec.Taints, sameTaint(*t)); j >= 0 {
-				before = &old.Spec.Taints[j]
-			}
-		}
-		switch {
-		case before != nil:
-			t.TimeAdded = before.TimeAdded
-		case t.Key == key && !ready.LastTransitionTime.IsZero():
-			t.TimeAdded = &metav1.Time{Time: ready.LastTransitionTime.UTC()}
-		case t.Effect == corev1.TaintEffectNoExecute:
-			t.TimeAdded = &metav1.Time{Time: p.Now.UTC().Truncate(1e9)}
-		}
-	}
-	return taints
-}
-
-func sameTaint(t corev1.Taint) func(corev1.Taint) bool {
-	return func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }
 }
 
 // readyText is how people say a member's readiness.

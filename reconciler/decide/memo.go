@@ -113,6 +113,7 @@ type compiled struct {
 	rules     part[*interpret.Interpreter]
 	clusters  part[[]*registration]
 	orders    part[[]*order]
+	taints    part[[]*taintPolicy]
 	// priorities are the values of PriorityClasses by name.
 	priorities part[map[string]int32]
 	others     part[struct{}]
@@ -147,7 +148,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		return last
 	}
 	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
-	var policies, overrides, customizations, clusters, orders, priorities, others []*manifest.Object
+	var policies, overrides, customizations, clusters, orders, taints, priorities, others []*manifest.Object
 	for _, o := range objects {
 		c.all[o.ID.Unversioned()] = o
 		switch manifest.RoleOf(o) {
@@ -157,6 +158,8 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 				overrides = append(overrides, o)
 			case policy.KindPropagationPolicy, policy.KindClusterPropagationPolicy:
 				policies = append(policies, o)
+			case "ClusterTaintPolicy":
+				taints = append(taints, o)
 			default:
 				others = append(others, o)
 			}
@@ -182,9 +185,10 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.rules = last.rules.again(m, customizations, compileRules)
 	c.clusters = last.clusters.again(m, clusters, compileClusters)
 	c.orders = last.orders.again(m, orders, compileOrders)
+	c.taints = last.taints.again(m, taints, compileTaintPolicies)
 	c.others = last.others.again(m, others, refuse)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
-	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.others.findings, c.unused())
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.others.findings, c.unused())
 	*kept = c
 	return c
 }

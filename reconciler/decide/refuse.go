@@ -48,3 +48,8 @@ func refuse(objects []*manifest.Object) (struct{}, []render.Finding) {
 	}
 	return struct{}{}, findings
 }
+
+// evictsNothing warns where a taint would evict in Karmada.
+func evictsNothing(o *manifest.Object, path ...string) render.Finding {
+	return o.Finding(render.Warning, codeNotSupported, path, "NoExecute keeps new workloads away; this version evicts none that is there")
+}

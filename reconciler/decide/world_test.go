@@ -333,8 +333,15 @@ func (w *world) look(members ...string) {
 	for _, m := range members {
 		w.facts(m, func(f *decide.MemberFacts) {
 			f.Ready, f.Reason, f.Since, f.UID = metav1.ConditionTrue, "ClusterReady", start, "uid-"+m
+			f.APIs, f.APIsComplete = serves, true
 		})
 	}
+}
+
+var serves = []clusterv1alpha1.APIEnablement{
+	{GroupVersion: "apps/v1", Resources: []clusterv1alpha1.APIResource{{Name: "deployments", Kind: "Deployment"}}},
+	{GroupVersion: "batch/v1", Resources: []clusterv1alpha1.APIResource{{Name: "jobs", Kind: "Job"}}},
+	{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}}},
 }
 
 // facts changes what is seen of one member.
