@@ -335,7 +335,8 @@ spec:
 func (w *realWorld) twoReconcilersShareOneHistory(t *testing.T) {
 	f := w.fleet(t, "race", "kube02", "kube03")
 	f.push(merged(f.clusters(), map[string]string{"policy.yaml": policyFor("{}", "ConfigMap"), "round.yaml": configMap("round", "0")}), "0")
-	one, two := f.runAt("one"), f.runAt("two")
+	// Decisions of the same second are the same commits, and no race, unless the authors differ.
+	one, two := f.runAt("one", "GODWIT_STATE_AUTHOR_NAME=one"), f.runAt("two", "GODWIT_STATE_AUTHOR_NAME=two")
 	f.value("round", "0")
 	f.recorded(1)
 
@@ -540,7 +541,7 @@ func (w *realWorld) aBrokenFileStopsNothingButItself(t *testing.T) {
 		t.Errorf("validate = %d, want 3", status)
 	}
 	for _, finding := range []string{
-		"b.yaml:5: error: broken-yaml: ",
+		"b.yaml:4: error: broken-yaml: ",
 		"typo.yaml:7: error: unknown-field: PropagationPolicy broken/typo: spec.placement.clusterAffinty: unknown field; did you mean clusterAffinity?",
 		"twin.yaml:1: error: duplicate-object: ConfigMap broken/twin: ",
 		"again.yaml:1: error: duplicate-object: ConfigMap broken/twin: ",

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/godwit-gitops/godwit/gitstate/gittest"
@@ -214,14 +213,34 @@ func (w *world) editState(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-func (w *world) revert(*testscript.TestScript, []string) error {
-	newest := w.history()[0]
-	if len(newest.Parents) != 1 {
-		return errors.New("the newest commit has no parent")
+func (w *world) revert(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: revert PATTERN")
 	}
-	tree := w.repo.Git("rev-parse", newest.Parents[0].String()+"^{tree}")
-	w.repo.CommitTree(stateBranch, plumbing.NewHash(tree), "Revert \""+newest.Subject+"\"\n", newest.Hash)
-	return nil
+	pattern, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	for _, c := range w.history() {
+		if !pattern.MatchString(c.Subject) || len(c.Parents) != 1 {
+			continue
+		}
+		before, after := w.repo.Files(c.Parents[0].String()), w.repo.Files(c.Hash.String())
+		back := map[string]string{}
+		for name, text := range before {
+			if after[name] != text && name != "state.yaml" {
+				back[name] = text
+			}
+		}
+		for name := range after {
+			if _, ok := before[name]; !ok {
+				back[name] = ""
+			}
+		}
+		w.repo.Commit(stateBranch, back, "Revert \""+c.Subject+"\"\n")
+		return nil
+	}
+	return errors.New("there is no such commit")
 }
 
 func (w *world) serve(ts *testscript.TestScript, args []string) error {

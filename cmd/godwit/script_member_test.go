@@ -31,6 +31,9 @@ func (w *world) startMembers(ts *testscript.TestScript, names []string) error {
 		s := membertest.Start(w.tb, name)
 		w.members[name] = &simulated{Server: s}
 		servers = append(servers, s)
+		if err := membertest.WriteKubeconfig(ts.Getenv("KUBECONFIG")+"-"+name, s); err != nil {
+			return err
+		}
 	}
 	return membertest.WriteKubeconfig(ts.Getenv("KUBECONFIG"), servers...)
 }

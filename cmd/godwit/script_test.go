@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 // TestScripts runs the scripts of testdata/script, each in a world of its own. Besides testscript's
 // commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
-//	members NAME...                       starts simulated members; $KUBECONFIG has a context for each
+//	members NAME...                       starts simulated members; $KUBECONFIG has a context for each, $KUBECONFIG-NAME for one
 //	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME
 //	edit MEMBER MANAGER FILE              applies the object in FILE as another field manager, by force
 //	patch MEMBER MANAGER KIND NS/NAME JSON   a merge patch, as kubectl edit, scale and label send it
@@ -61,7 +61,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	recorded HASH                         * the state branch has the commit
 //	linear                                the state branch has no merges
 //	edit-state PATH FILE MESSAGE          a person commits FILE to the state branch
-//	revert                                a person reverts the newest commit of the state branch
+//	revert PATTERN                        a person reverts the newest such commit of the state branch, but for state.yaml
 //	serve http|ssh [tls] [password|token] serves $REPO: $URL, and $CA, $KEY, $KNOWN_HOSTS
 //	gitserver down|up
 //

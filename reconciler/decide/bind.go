@@ -298,6 +298,7 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) {
 	}
 	b.row.Clusters, b.row.Failure, b.row.Message = result.Clusters, string(result.Failure), result.Message
 	b.zero = result.ZeroReplicas
+	p.asked = p.asked || result.Trigger.Asks() && result.Trigger != schedule.Always
 	if !result.Wake.IsZero() {
 		p.wakeAt(result.Wake)
 	}

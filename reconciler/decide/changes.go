@@ -64,6 +64,9 @@ func (e event) compare(o event) int {
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
 	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.retiredEvents())
+	if len(events) == 0 {
+		p.rest()
+	}
 	meta := &p.next.Meta
 	meta.APIVersion, meta.Kind, meta.FormatVersion = record.APIVersion, "State", record.FormatVersion
 	meta.Source = record.Source{URL: p.Options.SourceURL, Branch: cmp.Or(p.Source.Branch, p.Options.SourceBranch), Path: p.Options.SourcePath, Commit: string(p.Source.Revision)}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -181,8 +182,13 @@ func Next(in Input) (*Decision, error) {
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{}}
 	p.read()
-	p.members()
+	p.members(false)
 	p.bind()
+	if p.asked && p.members(true) {
+		// Something is to be placed, and there is news of the room that members have.
+		p.bound, p.Unbound, p.next.Bindings = nil, nil, maps.Clone(p.Previous.Bindings)
+		p.bind()
+	}
 	p.render()
 	p.aggregate()
 	p.retire()
@@ -204,6 +210,8 @@ type pass struct {
 	fleet    *fleet
 	bound    []*bound
 	approved bool
+	// asked: a binding is to be placed or divided anew, so that the room on members counts.
+	asked bool
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool

@@ -59,8 +59,11 @@ type fleet struct {
 	leaving  map[string]bool
 }
 
-// members makes the next clusters/ and the fleet.
-func (p *pass) members() {
+// members makes the next clusters/ and the fleet, and tells whether the fleet is another one than
+// before. Capacities change all the time, and a commit for each would be a heartbeat: those on record
+// count until something is to be placed, and only then the newest are taken.
+func (p *pass) members(newest bool) bool {
+	before := p.fleet
 	registered := map[string]bool{}
 	var clusters []*clusterv1alpha1.Cluster
 	for _, r := range p.input.clusters.value {
@@ -68,7 +71,7 @@ func (p *pass) members() {
 		registered[name] = true
 		facts, seen := p.Seen.Members[name]
 		old := p.Previous.Members[name]
-		next := p.member(r.cluster, old, facts, seen)
+		next := p.member(r.cluster, old, facts, seen, newest)
 		if old != nil && equality.Semantic.DeepEqual(old, next) {
 			next = old
 		}
@@ -101,6 +104,7 @@ func (p *pass) members() {
 	}
 	slices.SortFunc(clusters, func(a, b *clusterv1alpha1.Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	p.fleet = p.Memo.fleetOf(clusters, p.placedKinds())
+	return p.fleet != before
 }
 
 // placedKinds are the kinds whose definitions are among the works of a member already.
@@ -166,7 +170,7 @@ func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster, placed map[string][]
 }
 
 // member is the next clusters/<member>.yaml: what people say, and what was observed.
-func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, seen bool) *clusterv1alpha1.Cluster {
+func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, seen, newest bool) *clusterv1alpha1.Cluster {
 	next := &clusterv1alpha1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: said.Name, Labels: said.Labels, Annotations: said.Annotations},
@@ -187,6 +191,9 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 			next.Spec.ID = facts.UID
 		}
 		next.Status = observed(next.Status, facts)
+		if facts.Resources != nil && (newest || next.Status.ResourceSummary == nil) {
+			next.Status.NodeSummary, next.Status.ResourceSummary = facts.Nodes, facts.Resources
+		}
 	}
 	next.Spec.Taints = p.taints(next, old)
 	return next
@@ -230,6 +237,27 @@ func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.C
 	}
 	conditions[i] = c
 	return conditions
+}
+
+// rest keeps facts of members out of a commit of their own: nothing was decided on them. What was not
+// known before is written down when status may be; newer numbers wait for the next decision.
+func (p *pass) rest() {
+	due := p.statusDue()
+	for _, name := range sortedKeys(p.next.Members) {
+		next, old := p.next.Members[name], p.Previous.Members[name]
+		if old == nil || old == next {
+			continue
+		}
+		same := *next
+		same.Status.NodeSummary, same.Status.ResourceSummary = old.Status.NodeSummary, old.Status.ResourceSummary
+		switch {
+		case old.Status.ResourceSummary != nil && semanticEqual(old, &same):
+			p.next.Members[name] = old
+		case p.Now.Before(due):
+			p.next.Members[name] = old
+			p.wakeAt(due)
+		}
+	}
 }
 
 // readiness is the Ready condition, Unknown with an empty reason where nobody looked yet.
