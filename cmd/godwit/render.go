@@ -39,7 +39,7 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 			if err != nil {
 				return err
 			}
-			d, err := c.decideOnce(cmd.Context(), state)
+			d, err := c.decideOnce(cmd.Context(), state, false)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 	return cmd
 }
 
-func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Decision, error) {
+func (c *Config) decideOnce(ctx context.Context, stateName string, explain bool) (*decide.Decision, error) {
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Deci
 	if err != nil {
 		return nil, err
 	}
-	return c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo(), false)
+	return c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo(), explain)
 }
 
 func worksOf(s *record.State, cluster string) []record.Work {

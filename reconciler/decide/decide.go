@@ -3,10 +3,12 @@ package decide
 import (
 	"io/fs"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -182,14 +184,23 @@ func Next(in Input) (*Decision, error) {
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{}}
 	p.read()
+	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()
 	if p.asked && p.members(true) {
 		// Something is to be placed, and there is news of the room that members have.
-		p.bound, p.Unbound, p.next.Bindings = nil, nil, maps.Clone(p.Previous.Bindings)
+		p.unbind()
 		p.bind()
 	}
 	p.render()
+	if kinds := definedKinds(p.next.Works); !reflect.DeepEqual(kinds, p.kinds) {
+		// Definitions come or go: custom resources go along with them at once.
+		p.kinds = kinds
+		p.members(p.asked)
+		p.unbind()
+		p.bind()
+		p.render()
+	}
 	p.aggregate()
 	p.retire()
 	if err := p.conclude(); err != nil {
@@ -208,6 +219,7 @@ type pass struct {
 
 	input    *compiled
 	fleet    *fleet
+	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound    []*bound
 	approved bool
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
@@ -215,6 +227,11 @@ type pass struct {
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool
+}
+
+// unbind goes back to before bind.
+func (p *pass) unbind() {
+	p.bound, p.Unbound, p.next.Bindings = nil, nil, maps.Clone(p.Previous.Bindings)
 }
 
 func (p *pass) find(f ...render.Finding) { p.Findings = append(p.Findings, f...) }

@@ -103,17 +103,17 @@ func (p *pass) members(newest bool) bool {
 		clusters = append(clusters, next)
 	}
 	slices.SortFunc(clusters, func(a, b *clusterv1alpha1.Cluster) int { return cmp.Compare(a.Name, b.Name) })
-	p.fleet = p.Memo.fleetOf(clusters, p.placedKinds())
+	p.fleet = p.Memo.fleetOf(clusters, p.kinds)
 	return p.fleet != before
 }
 
-// placedKinds are the kinds whose definitions are among the works of a member already.
+// definedKinds are the kinds whose definitions are among the works of a member.
 //
 // Differs from Karmada: they count as served there. The list of a member's APIs lags behind, and a
 // custom resource would wait for nothing: its apply waits for the definition anyway.
-func (p *pass) placedKinds() map[string][]clusterv1alpha1.APIEnablement {
+func definedKinds(works map[string]record.Work) map[string][]clusterv1alpha1.APIEnablement {
 	var kinds map[string][]clusterv1alpha1.APIEnablement
-	for path, w := range p.Previous.Works {
+	for path, w := range works {
 		if !strings.Contains(path, "/_cluster/customresourcedefinition.apiextensions.k8s.io_") {
 			continue
 		}

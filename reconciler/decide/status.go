@@ -62,7 +62,9 @@ func (p *pass) aggregate() {
 		next.Status.Conditions = p.fullyApplied(next.Status.Conditions, items)
 		b.next = &next
 		p.next.Bindings[b.row.Key] = b.next
-		p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
+		if slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.Applied || i.AppliedMessage != "" }) {
+			p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
+		}
 	}
 }
 

@@ -344,6 +344,10 @@ var serves = []clusterv1alpha1.APIEnablement{
 	{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}}},
 }
 
+func apis(version, kind string) clusterv1alpha1.APIEnablement {
+	return clusterv1alpha1.APIEnablement{GroupVersion: version, Resources: []clusterv1alpha1.APIResource{{Name: strings.ToLower(kind) + "s", Kind: kind}}}
+}
+
 // facts changes what is seen of one member.
 func (w *world) facts(member string, change func(*decide.MemberFacts)) {
 	members := map[string]decide.MemberFacts{}
