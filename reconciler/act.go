@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,22 +61,8 @@ func desired(s *record.State) map[string]Desired {
 // meet lets the fleet look at the members before anything is decided, for at most r.Patience: a member
 // that does not answer by then is decided about as what it was last.
 func (r *Reconciler) meet(ctx context.Context) error {
-	for {
-		err := r.read(ctx)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, record.ErrNewer):
-			return err
-		default:
-			r.Log.Error("start", "error", err)
-			if !r.rest(ctx, r.failed()) {
-				return nil
-			}
-			continue
-		}
-		break
+	if err := r.read(ctx); err != nil {
+		return err
 	}
 	d, err := r.decide(ctx)
 	if err != nil {

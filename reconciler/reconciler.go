@@ -125,8 +125,17 @@ var ErrNewer = record.ErrNewer
 func (r *Reconciler) Run(ctx context.Context) error {
 	poll := r.Clock.NewTicker(r.PollInterval)
 	defer poll.Stop()
-	if err := r.meet(ctx); err != nil {
-		return err
+	for err := r.meet(ctx); err != nil; err = r.meet(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, record.ErrNewer):
+			return err
+		}
+		r.Log.Error("start", "error", err)
+		if !r.rest(ctx, r.failed()) {
+			return nil
+		}
 	}
 	for {
 		started := r.Clock.Now()
@@ -180,27 +189,30 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 		defer t.Stop()
 		timer = t.C()
 	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer:
-	case <-poll:
-		r.reload, r.refetch = true, true
-	case <-r.Hints:
-		r.reload, r.refetch = true, true
-	case <-r.Fleet.Changed():
-	}
-	rest := r.Coalesce - r.Clock.Since(started)
-	if rest <= 0 {
-		return true
-	}
-	t := r.Clock.NewTimer(rest)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C():
-		return true
+	// What comes while the pass is held back is part of it: news of members never stands in the way of a push.
+	for over := (<-chan time.Time)(nil); ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-over:
+			return true
+		case <-timer:
+			timer = nil
+		case <-poll:
+			r.reload, r.refetch = true, true
+		case <-r.Hints:
+			r.reload, r.refetch = true, true
+		case <-r.Fleet.Changed():
+		}
+		if over == nil {
+			rest := r.Coalesce - r.Clock.Since(started)
+			if rest <= 0 {
+				return true
+			}
+			t := r.Clock.NewTimer(rest)
+			defer t.Stop()
+			over = t.C()
+		}
 	}
 }
 

@@ -451,6 +451,31 @@ func TestPassesAreCoalesced(t *testing.T) {
 	})
 }
 
+func TestNewsOfMembersDelaysNoPush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hints := make(chan struct{}, 1)
+		w := newWorld(t, map[string]string{"m1.yaml": member1}, func(c *Config) { c.Hints = hints })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		news := func(d time.Duration) {
+			for range d / (10 * time.Millisecond) {
+				time.Sleep(10 * time.Millisecond) // of the bubble's clock
+				w.fleet.signal()
+			}
+		}
+		news(5*time.Second + w.Coalesce/2)
+		w.source.push(placed())
+		hints <- struct{}{}
+		news(w.Coalesce + 50*time.Millisecond)
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("%d works on m1 a pass after the push, want 1", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestADamagedCloneIsOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, placed(), nil)

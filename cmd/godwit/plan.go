@@ -125,6 +125,10 @@ func at(ctx context.Context, src snapshots, rev string) (gitstate.Snapshot, erro
 func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State, memo *decide.Memo, explain bool) (*decide.Decision, error) {
 	options := c.options()
 	options.Explain = explain
+	var err error
+	if options.SecretKey, err = c.knownSecretKey(); err != nil {
+		return nil, err
+	}
 	past := map[string]fs.FS{}
 	for _, commit := range previous.SourceCommits() {
 		if snapshot, err := src.At(ctx, commit); err == nil {

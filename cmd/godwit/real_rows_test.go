@@ -240,12 +240,15 @@ func (w *realWorld) whatIsNotOursIsRefusedOrAdopted(t *testing.T) {
 	f.recorded(1)
 }
 
+// whileApplying is no fault point: the process dies once a first change is on a member.
+const whileApplying = "applying"
+
 // crashSteps are the fault points of a pass and of the Git writes in it. Those of load are met when
 // there is no local clone.
 var crashSteps = []string{
 	"pass.start", "pass.decided",
 	"commit.objects-written", "commit.pack-renamed", "commit.index-renamed", "commit.ref-moved",
-	"pass.committed", "push.sent", "push.tracked", "pass.pushed", "pass.acted",
+	"pass.committed", "push.sent", "push.tracked", "pass.pushed", "pass.acted", whileApplying,
 	"load.fetched", "load.ref-moved", "load.tracked",
 }
 
@@ -270,7 +273,14 @@ func (w *realWorld) aCrashAtAnyStepLosesAndRepeatsNothing(t *testing.T) {
 			"app.yaml":   smallApp(1 + (i+1)%2),                       // one scales,
 			"old.yaml":   configMap(fmt.Sprintf("gone-%d", i+1), "x"), // and one goes and another comes
 		}, step)
-		if status := f.runAt(data, "GODWIT_KILL_AT="+step).wait(); status != -int(syscall.SIGKILL) {
+		dies := f.runAt(data, "GODWIT_KILL_AT="+step)
+		if step == whileApplying {
+			eventually(t, "a first change", func() string {
+				return want("value", field(f.members[0].get(t, configMaps, f.ns, "round"), "data", "value"), step)
+			})
+			dies.cmd.Process.Kill()
+		}
+		if status := dies.wait(); status != -int(syscall.SIGKILL) {
 			t.Fatalf("%s: ended with %d and not by its fault point", step, status)
 		}
 		var made plumbing.Hash // by the process that died
@@ -458,7 +468,7 @@ func (w *realWorld) aMemberThatIsOutDelaysNobody(t *testing.T) {
 	f := w.fleet(t, "isolated", "kube02", "kube03", "kube04")
 	f.settings = "  failureThreshold: 2s\n"
 	f.push(merged(f.clusters(), map[string]string{"policy.yaml": policyFor("{}", "ConfigMap", "Deployment"), "app.yaml": smallApp(2), "round.yaml": configMap("round", "0")}), "0")
-	f.run()
+	p := f.run()
 	f.ready("app", 2, 2, 2)
 	f.value("round", "0")
 	f.recorded(2)
@@ -489,6 +499,10 @@ func (w *realWorld) aMemberThatIsOutDelaysNobody(t *testing.T) {
 	if slices.Min(with) > 3*slices.Max(without) {
 		t.Error("two members that are out delay the third")
 	}
+	// Stopping and starting does not wait for them either.
+	p.stop()
+	f.run()
+	push("again")
 	eventually(t, "what is known of the members", func() string {
 		out, _ := f.call("clusters")
 		for _, m := range []string{"kube03", "kube04"} {
@@ -504,7 +518,7 @@ func (w *realWorld) aMemberThatIsOutDelaysNobody(t *testing.T) {
 	if err := dead.Restart(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	f.value("round", "two-4")
+	f.value("round", "again")
 	f.recorded(2)
 	eventually(t, "what is known of the members", func() string {
 		out, _ := f.call("clusters")

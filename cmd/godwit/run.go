@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -194,26 +195,33 @@ func (c *Config) hints(ctx context.Context) (<-chan struct{}, error) {
 // secretKey reads the key that tells secret values apart in the record, or makes one. It is kept
 // outside Git: who has it and the branch could test guesses of a value.
 func (c *Config) secretKey() ([]byte, error) {
-	file := c.State.SecretKeyFile
-	if file == "" {
-		file = filepath.Join(c.DataDir, "secret.key")
-	}
-	text, err := os.ReadFile(file)
-	switch {
-	case err == nil:
-		key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-		if err != nil || len(key) < 16 {
-			return nil, fmt.Errorf("%s: is no key of at least 16 bytes in hex; remove it to have one made", file)
-		}
-		return key, nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	case c.State.SecretKeyFile != "":
-		return nil, fmt.Errorf("state.secretKeyFile: %w", err)
+	if key, err := c.knownSecretKey(); key != nil || err != nil {
+		return key, err
 	}
 	key := make([]byte, 32)
 	rand.Read(key)
-	return key, os.WriteFile(file, []byte(hex.EncodeToString(key)+"\n"), 0o600)
+	return key, os.WriteFile(c.secretKeyFile(), []byte(hex.EncodeToString(key)+"\n"), 0o600)
+}
+
+func (c *Config) secretKeyFile() string {
+	return cmp.Or(c.State.SecretKeyFile, filepath.Join(c.DataDir, "secret.key"))
+}
+
+// knownSecretKey reads the key; it is nil if there is none yet.
+func (c *Config) knownSecretKey() ([]byte, error) {
+	file := c.secretKeyFile()
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && c.State.SecretKeyFile == "":
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the key for secret values: %w", err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) < 16 {
+		return nil, fmt.Errorf("%s: is no key of at least 16 bytes in hex; remove it to have one made", file)
+	}
+	return key, nil
 }
 
 // killAt makes the process die by SIGKILL at the n-th time a step is reached, as "step:n" says. It

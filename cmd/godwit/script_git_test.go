@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/godwit-gitops/godwit/gitstate/gittest"
@@ -20,6 +21,7 @@ const stateBranch = "godwit/state"
 
 func (w *world) makeRepo(ts *testscript.TestScript, _ []string) error {
 	w.repo = gittest.NewRepo(w.tb)
+	w.read = recorded{}
 	ts.Setenv("REPO", w.repo.Dir)
 	return nil
 }
@@ -46,13 +48,24 @@ func (w *world) push(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// history is the state branch, newest first.
-func (w *world) history() []gittest.Entry {
-	if w.repo.Head(stateBranch).IsZero() {
-		return nil
-	}
-	return w.repo.Log(stateBranch)
+// recorded is the state branch as it was read last.
+type recorded struct {
+	head  plumbing.Hash
+	log   []gittest.Entry // newest first
+	files map[string]string
 }
+
+// branch reads the state branch, if it moved.
+func (w *world) branch() *recorded {
+	if head := w.repo.Head(stateBranch); head != w.read.head {
+		w.read = recorded{head, w.repo.Log(head.String()), w.repo.Files(head.String())}
+	}
+	return &w.read
+}
+
+func (w *world) history() []gittest.Entry { return w.branch().log }
+
+func (w *world) stateFiles() map[string]string { return w.branch().files }
 
 var reasonTrailer = regexp.MustCompile(`(?m)^Godwit-Reason: (\w+)$`)
 
@@ -97,13 +110,6 @@ func (w *world) subject(_ *testscript.TestScript, args []string) error {
 		return fmt.Errorf("the newest is %q", all[0].Subject)
 	}
 	return nil
-}
-
-func (w *world) stateFiles() map[string]string {
-	if w.repo.Head(stateBranch).IsZero() {
-		return nil
-	}
-	return w.repo.Files(stateBranch)
 }
 
 func (w *world) state(ts *testscript.TestScript, args []string) error {
@@ -186,7 +192,7 @@ func (w *world) cloneHead(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-func (w *world) recorded(_ *testscript.TestScript, args []string) error {
+func (w *world) isRecorded(_ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: recorded HASH")
 	}
@@ -277,4 +283,3 @@ func (w *world) gitServer(_ *testscript.TestScript, args []string) error {
 	w.git.Outage(args[0] == "down")
 	return nil
 }
-

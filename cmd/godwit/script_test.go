@@ -95,7 +95,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
-	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).recorded, "exits": exits, "killed": killed, "same": same,
+	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "exits": exits, "killed": killed, "same": same,
 }
 
 // world is what a script has besides its files.
@@ -103,6 +103,7 @@ type world struct {
 	tb      testing.TB
 	members map[string]*simulated
 	repo    *gittest.Repo
+	read    recorded
 	git     interface{ Outage(bool) }
 }
 
@@ -132,7 +133,7 @@ func setup(e *testscript.Env) error {
 }
 
 // patience bounds eventually; it is there for what is broken, not for what is slow.
-const patience = 30 * time.Second
+const patience = 12 * time.Second
 
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || commands[args[0]] == nil || neg {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -278,7 +279,19 @@ func (r *Repo) put(store *filesystem.Storage, kind plumbing.ObjectType, content 
 
 // storage is opened anew each time, to see what others wrote.
 func (r *Repo) storage() *filesystem.Storage {
-	return filesystem.NewStorage(osfs.New(r.Dir), cache.NewObjectLRUDefault())
+	return filesystem.NewStorage(indexed{osfs.New(r.Dir)}, cache.NewObjectLRUDefault())
+}
+
+// indexed hides packs whose index is still to come, as git does: somebody is storing them at this moment, and
+// go-git would take them for damage.
+type indexed struct{ billy.Filesystem }
+
+func (f indexed) ReadDir(dir string) ([]os.FileInfo, error) {
+	all, err := f.Filesystem.ReadDir(dir)
+	return slices.DeleteFunc(slices.Clone(all), func(e os.FileInfo) bool {
+		pack, ok := strings.CutSuffix(e.Name(), ".pack")
+		return ok && !slices.ContainsFunc(all, func(e os.FileInfo) bool { return e.Name() == pack+".idx" })
+	}), err
 }
 
 // write replaces a file so that no reader sees half of it.

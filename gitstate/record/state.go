@@ -70,6 +70,8 @@ type Meta struct {
 	// Held names files of the source that have an error now, with the commit whose version is in
 	// force instead, sorted by path.
 	Held []Held `json:"held,omitempty"`
+	// Braked names members on which deletions are held back, sorted by name.
+	Braked []Braked `json:"braked,omitempty"`
 }
 
 // Source is where the templates and policies came from. The URL has no credentials in it.
@@ -84,6 +86,14 @@ type Source struct {
 type Held struct {
 	Path   string `json:"path"`
 	Commit string `json:"commit"`
+}
+
+// Braked is a member on which too many works would be deleted.
+type Braked struct {
+	Member string `json:"member"`
+	// Works is how many there were when that was found. Those that come in the meantime do not make
+	// the deletions fewer.
+	Works int `json:"works"`
 }
 
 // Work is one object as applied to one member.
@@ -161,7 +171,7 @@ type File struct {
 }
 
 // Diff lists what must be written so that a branch that holds prev holds next, sorted by path.
-// state.yaml is in it only when something else is, or when the files held changed: the source commit
+// state.yaml is in it only when something else is, or when what is held changed: the source commit
 // alone is no decision.
 func Diff(prev, next *State) ([]File, error) {
 	var files []File
@@ -211,7 +221,7 @@ func Diff(prev, next *State) ([]File, error) {
 			files = append(files, File{Path: path})
 		}
 	}
-	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) {
+	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) || !slices.Equal(prev.Meta.Braked, next.Meta.Braked) {
 		put(MetaPath, next.Meta)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })

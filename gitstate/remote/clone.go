@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -60,11 +62,23 @@ func openClone(dir string) *clone {
 // is not safe for concurrent use, and does not see packs stored after it was opened: open another.
 // It holds packs open until it is closed.
 func OpenStorage(dir string) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
+	return filesystem.NewStorageWithOptions(indexed{osfs.New(dir)}, cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
 		LargeObjectThreshold: largeObject,
 		KeepDescriptors:      true, // to open a pack for each object takes longer than to read it
 		AlternatesFS:         osfs.New("/"),
 	})
+}
+
+// indexed hides packs whose index is still to come, as git does: somebody is storing them at this moment, and
+// go-git would take them for damage.
+type indexed struct{ billy.Filesystem }
+
+func (f indexed) ReadDir(dir string) ([]os.FileInfo, error) {
+	all, err := f.Filesystem.ReadDir(dir)
+	return slices.DeleteFunc(slices.Clone(all), func(e os.FileInfo) bool {
+		pack, ok := strings.CutSuffix(e.Name(), ".pack")
+		return ok && !slices.ContainsFunc(all, func(e os.FileInfo) bool { return e.Name() == pack+".idx" })
+	}), err
 }
 
 func (c *clone) close() { c.storage.Close() }

@@ -663,6 +663,16 @@ func TestFetchedRepositorySatisfiesFsck(t *testing.T) {
 	}
 }
 
+// Packs come before their indexes: somebody who pushes at this moment is not in the way.
+func TestPackThatIsBeingStoredIsNotThereYet(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	want := repo.Commit("main", map[string]string{"a": "b"}, "first")
+	must(t, os.WriteFile(filepath.Join(repo.Dir, "objects/pack/pack-"+strings.Repeat("1", 40)+".pack"), rawPack(), 0o644))
+	clone := t.TempDir()
+	must(t, open(t, remote.Options{URL: repo.Dir}).Fetch(t.Context(), clone, one))
+	wantRef(t, clone, tracking, want)
+}
+
 func BenchmarkFetch1200Files(b *testing.B) {
 	repo := gittest.NewRepo(b)
 	files := map[string]string{}

@@ -143,7 +143,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	case choice.Skipped, choice.Undecided:
 		p.keep(b, choice.Message)
 		return
-	case choice.Policy == nil && b.old.Spec.Policy == nil && len(b.old.Spec.RequiredBy) > 0:
+	case choice.Policy == nil && b.old.Spec.Placement == nil && len(b.old.Spec.RequiredBy) > 0:
 		return // a dependency alone: depend decides
 	case choice.Policy == nil:
 		p.release(b, choice)

@@ -113,7 +113,7 @@ func (p *pass) statusEvents() []event {
 		}
 	}
 	if len(events) == 0 {
-		events = append(events, event{"status", "source", "files held at an earlier commit", Status})
+		events = append(events, event{"status", "source", "files or deletions held", Status})
 	}
 	return events
 }

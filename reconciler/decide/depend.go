@@ -105,6 +105,10 @@ func (p *pass) attach(b *bound, owners []*bound) {
 			Annotations: map[string]string{annotationTemplate: p.Memo.templateHash(t)}}
 		next.Spec.Resource = workv1alpha2.ObjectReference{APIVersion: t.APIVersion(), Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
 	}
+	if next == b.old {
+		copied := *next
+		next = &copied
+	}
 	slices.SortFunc(owners, func(a, b *bound) int { return a.row.Key.Compare(b.row.Key) })
 	next.Spec.RequiredBy = nil
 	for _, o := range owners {
@@ -113,7 +117,7 @@ func (p *pass) attach(b *bound, owners []*bound) {
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
 	}
-	if next.Spec.Policy == nil {
+	if next.Spec.Placement == nil {
 		p.inherit(b, next, owners)
 		p.dropUnbound(b.template.ID)
 		b.row.Clusters = targets(next)

@@ -43,6 +43,8 @@ func TestDependencyWithAPolicyOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	base := fleet(3) + file("c.yaml", configMap("c", "one"), policyFor("c", "ConfigMap", only("m3")))
 	w.push(base)
+	w.pass()
+	w.pass()
 	w.push(base + file("web.yaml", mounting("web", "c"), needing("web", "web", only("m1"))))
 	want(t, "own and needed", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web", "m3/default/configmap_c"})
 	want(t, "its own clusters", w.placed(c), "m3")
@@ -51,6 +53,17 @@ func TestDependencyWithAPolicyOfItsOwn(t *testing.T) {
 	if b := w.binding(c); b == nil || len(b.Spec.RequiredBy) > 0 {
 		t.Errorf("the binding is %+v", b)
 	}
+}
+
+// A template that a policy released runs where it is, whatever else needs it.
+func TestReleasedDependencyStaysWhereItIs(t *testing.T) {
+	w := newWorld(t)
+	base := fleet(3) + file("c.yaml", configMap("c", "one"))
+	w.push(base + file("p.yaml", policyFor("c", "ConfigMap", only("m3"))))
+	w.push(base + file("p.yaml", mounting("web", "c"), needing("web", "web", only("m1"))))
+	want(t, "works", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web", "m3/default/configmap_c"})
+	w.push(base)
+	want(t, "works", w.works(), []string{"m3/default/configmap_c"})
 }
 
 func TestDependencyThatNothingNeedsGoes(t *testing.T) {

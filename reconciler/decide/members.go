@@ -153,15 +153,18 @@ func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster, placed map[string][]
 		return m.fleet
 	}
 	f := &fleet{clusters: clusters, placed: placed, byName: make(map[string]*affinity.Cluster, len(clusters)), leaving: map[string]bool{}}
-	serving := slices.Clone(clusters)
-	for i, c := range clusters {
+	serving := make([]*clusterv1alpha1.Cluster, 0, len(clusters))
+	for _, c := range clusters {
 		a := affinity.Of(c)
 		f.byName[c.Name] = &a
 		f.leaving[c.Name] = c.DeletionTimestamp != nil
 		if more := placed[c.Name]; more != nil && len(c.Status.APIEnablements) > 0 {
 			with := *c
 			with.Status.APIEnablements = slices.Concat(c.Status.APIEnablements, more)
-			serving[i] = &with
+			c = &with
+		}
+		if !f.leaving[c.Name] {
+			serving = append(serving, c)
 		}
 	}
 	f.schedule = schedule.NewFleet(serving)

@@ -28,6 +28,10 @@ func (p *pass) retire() {
 			gone[w.Member] = append(gone[w.Member], path)
 		}
 	}
+	for _, b := range p.Previous.Meta.Braked {
+		live[b.Member] = b.Works
+	}
+	p.next.Meta.Braked = nil
 	placed := p.placedTemplates()
 	for _, member := range sortedKeys(gone) {
 		slices.Sort(gone[member])
@@ -62,26 +66,41 @@ func approves(message string) bool {
 
 // retireOn retires the works at paths, which are sorted, of a member that had total works.
 func (p *pass) retireOn(member string, paths []string, total int, placed map[api.ID]bool) {
-	many := len(paths) > 3 && len(paths)*100 > total*p.Options.MaxDeletePercent
-	brake := p.Options.MaxDeletePercent < 100 && !p.approved
-	for _, path := range paths {
+	works, preserve := make([]record.Work, len(paths)), make([]bool, len(paths))
+	doomed := 0
+	for i, path := range paths {
 		w, err := record.Identify(p.Previous.Works[path])
 		if err != nil {
 			p.find(render.Finding{Severity: render.Error, Code: "state-file", File: path, Message: err.Error() + "; what it stands for is left alone"})
 			p.next.Works[path] = p.Previous.Works[path]
+			total--
 			continue
 		}
-		preserve := p.preserves(w.ID) || isGeneratedNamespace(w)
+		works[i], preserve[i] = w, p.preserves(w.ID) || isGeneratedNamespace(w)
+		if preserve[i] {
+			total--
+		} else {
+			doomed++
+		}
+	}
+	many := doomed > 3 && doomed*100 > total*p.Options.MaxDeletePercent
+	brake, counted := p.Options.MaxDeletePercent < 100 && !p.approved, false
+	for i, path := range paths {
+		w := works[i]
+		if w.Object == nil {
+			continue
+		}
 		var why string
 		switch {
-		case !brake || preserve:
+		case !brake || preserve[i]:
 		case many:
-			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", len(paths), total, member, p.Options.MaxDeletePercent)
-		case len(paths) == total && !placed[w.ID.Unversioned()]:
+			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", doomed, total, member, p.Options.MaxDeletePercent)
+		case doomed == total && !placed[w.ID.Unversioned()]:
 			why = fmt.Sprintf("it is among the last works of %s and runs nowhere else", member)
 		case guarded(w.ID):
 			why = fmt.Sprintf("deleting a %s deletes what is in it", w.ID.Kind)
 		}
+		counted = counted || why != "" && (many || doomed == total)
 		if why != "" {
 			p.next.Works[path] = p.Previous.Works[path]
 			p.Held = append(p.Held, HeldDeletion{Cluster: member, Path: path, ID: w.ID, Message: why})
@@ -94,9 +113,12 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		case p.input.all[w.ID.Unversioned()] == nil:
 			reason = "TemplateDeleted"
 		}
-		r := record.NewRetired(member, w.ID, p.Now, reason, preserve)
+		r := record.NewRetired(member, w.ID, p.Now, reason, preserve[i])
 		p.next.Retired[r.Path()] = r
 		p.Works = append(p.Works, WorkRow{Path: path, Cluster: member, ID: w.ID, Change: Removed})
+	}
+	if counted {
+		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total})
 	}
 	if n := len(p.Held); n > 0 && p.Held[n-1].Cluster == member {
 		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,

@@ -176,6 +176,30 @@ func TestBrakeOnDeletions(t *testing.T) {
 	}
 }
 
+// What comes along does not make the deletions fewer, now or at the next look.
+func TestBrakeCountsNamesNotNumbers(t *testing.T) {
+	maps := func(prefix string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(file(fmt.Sprintf("c%d.yaml", i), configMap(fmt.Sprintf("%s%d", prefix, i), "x")) + "\n")
+		}
+		return b.String()
+	}
+	base := fleet(1) + file("p.yaml", policyFor("p", "ConfigMap", everywhere))
+	w := newWorld(t)
+	w.options.MaxDeletePercent = 50
+	w.push(base + maps("old", 8))
+	want(t, "held", len(w.push(base+maps("new", 8)).Held), 8)
+	w.restart()
+	want(t, "held at the next look", len(w.pass().Held), 8)
+	want(t, "works", len(w.works()), 16)
+	want(t, "held when one more comes", len(w.push(base+maps("new", 9)).Held), 8)
+	w.push(base + maps("old", 8))
+	want(t, "braked when the old names are back", len(w.state.Meta.Braked), 1)
+	w.approve()
+	want(t, "braked when approved", len(w.state.Meta.Braked), 0)
+}
+
 // The last work of a member may go if the template runs elsewhere: that is a move.
 func TestBrakeLetsMovesPass(t *testing.T) {
 	w := newWorld(t)

@@ -39,15 +39,19 @@ func (g *gate) close() {
 	}
 }
 
-// pass waits until the gate is open, or done.
-func (g *gate) pass(done <-chan struct{}) {
+// pass waits until the gate is open, or one of the others ends the connection.
+func (g *gate) pass(closed, down <-chan struct{}) error {
 	g.mu.Lock()
 	opened := g.opened
 	g.mu.Unlock()
 	select {
 	case <-opened:
-	case <-done:
+	case <-closed:
+		return net.ErrClosed
+	case <-down:
+		return net.ErrClosed
 	}
+	return nil
 }
 
 func (g *gate) address() string {
@@ -64,12 +68,20 @@ func (g *gate) listen(address string) (net.Listener, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.addr = l.Addr().String()
-	return &listener{l, g}, nil
+	return &listener{Listener: l, gate: g, down: make(chan struct{})}, nil
 }
 
 type listener struct {
 	net.Listener
 	gate *gate
+	once sync.Once
+	down chan struct{}
+}
+
+// Close ends the waiting at the gate as well: TLS has a last word to write before it closes a connection.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.down) })
+	return l.Listener.Close()
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -77,26 +89,32 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, gate: l.gate, closed: make(chan struct{})}, nil
+	return &conn{Conn: c, listener: l, closed: make(chan struct{})}, nil
 }
 
 type conn struct {
 	net.Conn
-	gate   *gate
-	once   sync.Once
-	closed chan struct{}
+	listener *listener
+	once     sync.Once
+	closed   chan struct{}
 }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.gate.pass(c.closed)
+	if err := c.pass(); err != nil {
+		return 0, err
+	}
 	return n, err
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	c.gate.pass(c.closed)
+	if err := c.pass(); err != nil {
+		return 0, err
+	}
 	return c.Conn.Write(p)
 }
+
+func (c *conn) pass() error { return c.listener.gate.pass(c.closed, c.listener.down) }
 
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.closed) })

@@ -113,6 +113,7 @@ func dies(w *world, down func(), up func() error) {
 func TestDownAndUpTwiceIsOnce(t *testing.T) {
 	s := membertest.Start(t, "m")
 	w := newWorld(t, s.RestConfig())
+	w.must(w.Resource(namespaces).Get(w.ctx, "default", metav1.GetOptions{})) // a connection that is open ends too
 	s.Freeze()
 	s.Down()
 	s.Down()
