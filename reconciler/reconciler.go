@@ -133,7 +133,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return err
 		}
 		r.Log.Error("start", "error", err)
-		if !r.rest(ctx, r.failed()) {
+		if wait := r.failed(); !r.recall(ctx) && !r.rest(ctx, wait) {
 			return nil
 		}
 	}
@@ -274,6 +274,25 @@ func (r *Reconciler) read(ctx context.Context) error {
 		return r.load(ctx)
 	}
 	return nil
+}
+
+// recall takes the commit that the state was decided from, if it is known here, in place of a source that
+// cannot be read: a process that starts while the remote is away goes on with it.
+func (r *Reconciler) recall(ctx context.Context) bool {
+	if r.snapshot.FS != nil || r.load(ctx) != nil {
+		return false
+	}
+	was := r.state.Meta.Source
+	if was.Commit == "" || was.URL != r.Options.SourceURL {
+		return false
+	}
+	snapshot, err := r.Source.At(ctx, was.Commit)
+	if err != nil {
+		return false
+	}
+	r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", was.Commit)
+	r.snapshot = snapshot
+	return true
 }
 
 // load reads the state branch, if it moved.

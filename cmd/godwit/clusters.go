@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 )
@@ -20,11 +19,7 @@ func newClusters() *cobra.Command {
 		Short: "List the members: mode, version, ready, taints, age",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "wide", "json", "yaml"); err != nil {
-				return err
-			}
-			c, err := loadConfig(cmd)
+			c, output, err := configured(cmd, "text", "wide", "json", "yaml")
 			if err != nil {
 				return err
 			}
@@ -40,12 +35,7 @@ func newClusters() *cobra.Command {
 			case "json":
 				return writeJSON(cmd.OutOrStdout(), map[string]any{"items": list})
 			case "yaml":
-				text, err := yaml.Marshal(map[string]any{"items": list})
-				if err != nil {
-					return err
-				}
-				_, err = cmd.OutOrStdout().Write(text)
-				return err
+				return writeYAML(cmd.OutOrStdout(), map[string]any{"items": list})
 			}
 			printClusters(cmd, list, output == "wide")
 			return nil

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
@@ -20,8 +19,8 @@ passed over, every member with the rule that chose or refused it and the values 
 overrides step by step, and what was last seen of its copies.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "json", "yaml"); err != nil {
+			c, output, err := configured(cmd, "text", "json", "yaml")
+			if err != nil {
 				return err
 			}
 			kind, name, ok := strings.Cut(args[0], "/")
@@ -30,10 +29,6 @@ overrides step by step, and what was last seen of its copies.`,
 			}
 			if !ok || name == "" {
 				return errors.New("name the workload as KIND/NAME, such as Deployment/web")
-			}
-			c, err := loadConfig(cmd)
-			if err != nil {
-				return err
 			}
 			d, err := c.decideOnce(cmd.Context(), state, true)
 			if err != nil {
@@ -47,12 +42,7 @@ overrides step by step, and what was last seen of its copies.`,
 			case "json":
 				return writeJSON(cmd.OutOrStdout(), e)
 			case "yaml":
-				text, err := yaml.Marshal(e)
-				if err != nil {
-					return err
-				}
-				_, err = cmd.OutOrStdout().Write(text)
-				return err
+				return writeYAML(cmd.OutOrStdout(), e)
 			}
 			e.Text(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()))
 			return nil

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
@@ -31,8 +30,8 @@ func newGet() *cobra.Command {
 		Short: "Show a resource in every member, with a CLUSTER column",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "wide", "json", "yaml", "name"); err != nil {
+			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "name")
+			if err != nil {
 				return err
 			}
 			q.Kind = args[0]
@@ -48,10 +47,6 @@ func newGet() *cobra.Command {
 				}
 			}
 			q.Objects = output == "json" || output == "yaml" || output == "name"
-			c, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
 			members, err := c.members(cmd.Context(), only)
 			if err != nil {
 				return err
@@ -223,12 +218,7 @@ func printObjects(out io.Writer, answers []inspect.Answer, output string) error 
 	case "json":
 		return writeJSON(out, list)
 	case "yaml":
-		text, err := yaml.Marshal(list)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+		return writeYAML(out, list)
 	}
 	return nil
 }

@@ -60,14 +60,16 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	return git, func() { git.Close(); clean() }, nil
 }
 
-// stateURL is where the state branch is: the source's repository, unless something else is said.
-func (c *Config) stateURL() string {
-	url := cmp.Or(c.State.URL, c.Source.URL)
-	if url == "" && c.sourceDir != "" {
-		url = repositoryOf(c.sourceDir)
+// sourceURL is the repository of the source; empty for a folder that is in none.
+func (c *Config) sourceURL() string {
+	if c.Source.URL == "" && c.sourceDir != "" {
+		return repositoryOf(c.sourceDir)
 	}
-	return url
+	return c.Source.URL
 }
+
+// stateURL is where the state branch is: the source's repository, unless something else is said.
+func (c *Config) stateURL() string { return cmp.Or(c.State.URL, c.sourceURL()) }
 
 // repositoryOf is the work tree or repository that the folder is in, empty if it is in none.
 func repositoryOf(dir string) string {

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -29,11 +27,7 @@ facts of members come from Cluster manifests (status included) and the state bra
 With --base and --head it compares two revisions of the source: what head changes over base.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "wide", "json", "yaml", "markdown"); err != nil {
-				return err
-			}
-			c, err := loadConfig(cmd)
+			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "markdown")
 			if err != nil {
 				return err
 			}
@@ -58,15 +52,6 @@ With --base and --head it compares two revisions of the source: what head change
 	cmd.Flags().StringVar(&head, "head", "", "revision of the source to plan (default: the newest)")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "end with status 2 if there are changes")
 	return cmd
-}
-
-func oneOf(what, value string, allowed ...string) error {
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s %s: is not one of %v here", what, value, allowed)
 }
 
 // plan decides on the head, after the base if there is one.
@@ -144,23 +129,11 @@ func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
 	case "json":
 		return writeJSON(w, plan)
 	case "yaml":
-		text, err := yaml.Marshal(plan)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
+		return writeYAML(w, plan)
 	case "markdown":
 		_, err := io.WriteString(w, plan.Markdown())
 		return err
 	}
 	plan.Text(w, style(cmd, w), output == "wide")
 	return nil
-}
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

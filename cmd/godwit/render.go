@@ -31,11 +31,7 @@ func newRender() *cobra.Command {
 call can take as --state. Values of Secrets stand as HMACs, as on the state branch.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "yaml", "json"); err != nil {
-				return err
-			}
-			c, err := loadConfig(cmd)
+			c, output, err := configured(cmd, "text", "yaml", "json")
 			if err != nil {
 				return err
 			}

@@ -3,14 +3,18 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
@@ -78,4 +82,33 @@ func nameOf(url string) string {
 		}
 		return '_'
 	}, base) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// configured reads the settings of a command and the form of its output, which is one of the allowed.
+func configured(cmd *cobra.Command, allowed ...string) (c *Config, output string, err error) {
+	output, err = cmd.Flags().GetString("output")
+	if err != nil {
+		return nil, "", err
+	}
+	if !slices.Contains(allowed, output) {
+		return nil, "", fmt.Errorf("-o %s: is not one of %v here", output, allowed)
+	}
+	c, err = loadConfig(cmd)
+	return c, output, err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func writeYAML(w io.Writer, v any) error {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
 }

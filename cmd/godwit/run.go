@@ -151,7 +151,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	if options.SecretKey, err = c.secretKey(); err != nil {
 		return nil, err
 	}
-	if url := c.stateURL(); url != "" {
+	if url := c.sourceURL(); url != "" {
 		if r, err := c.Source.Auth.remote(url); err == nil {
 			options.SourceURL = r.String()
 		}

@@ -27,11 +27,7 @@ func newValidate() *cobra.Command {
 with file, line and code. With paths it prints those of these files and folders alone; the rest of the
 source is read all the same, since policies and templates belong together.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			output, _ := cmd.Flags().GetString("output")
-			if err := oneOf("-o", output, "text", "json", "sarif"); err != nil {
-				return err
-			}
-			c, err := loadConfig(cmd)
+			c, output, err := configured(cmd, "text", "json", "sarif")
 			if err != nil {
 				return err
 			}

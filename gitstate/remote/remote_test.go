@@ -667,6 +667,7 @@ func TestFetchedRepositorySatisfiesFsck(t *testing.T) {
 func TestPackThatIsBeingStoredIsNotThereYet(t *testing.T) {
 	repo := gittest.NewRepo(t)
 	want := repo.Commit("main", map[string]string{"a": "b"}, "first")
+	repo.Git("repack", "-adq")
 	must(t, os.WriteFile(filepath.Join(repo.Dir, "objects/pack/pack-"+strings.Repeat("1", 40)+".pack"), rawPack(), 0o644))
 	clone := t.TempDir()
 	must(t, open(t, remote.Options{URL: repo.Dir}).Fetch(t.Context(), clone, one))

@@ -74,8 +74,12 @@ func (p *pass) conclude() error {
 	p.Next = p.next
 
 	files, err := record.Diff(p.Previous, p.next)
-	if err != nil || len(files) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(files) == 0 {
+		p.next.Meta = p.Previous.Meta // what is not written down must not be known either
+		return nil
 	}
 	now := p.Now.UTC().Truncate(time.Second)
 	meta.PassTime = metav1.NewTime(now)

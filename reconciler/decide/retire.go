@@ -95,12 +95,12 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		case !brake || preserve[i]:
 		case many:
 			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", doomed, total, member, p.Options.MaxDeletePercent)
-		case doomed == total && !placed[w.ID.Unversioned()]:
+		case doomed >= total && !placed[w.ID.Unversioned()]:
 			why = fmt.Sprintf("it is among the last works of %s and runs nowhere else", member)
 		case guarded(w.ID):
 			why = fmt.Sprintf("deleting a %s deletes what is in it", w.ID.Kind)
 		}
-		counted = counted || why != "" && (many || doomed == total)
+		counted = counted || why != "" && (many || doomed >= total)
 		if why != "" {
 			p.next.Works[path] = p.Previous.Works[path]
 			p.Held = append(p.Held, HeldDeletion{Cluster: member, Path: path, ID: w.ID, Message: why})

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"io/fs"
 	"maps"
 	"slices"
 
@@ -24,6 +25,7 @@ func (p *pass) read() {
 	past := p.newPast(scopes)
 	held := map[string]string{} // path -> commit
 	whole := true
+	have := p.names(units)
 	for i, u := range units {
 		if !u.Broken {
 			continue
@@ -35,7 +37,12 @@ func (p *pass) read() {
 			continue
 		}
 		held[u.Path] = commit
-		units[i].Objects = withMissing(u.Objects, old)
+		units[i].Objects = slices.Clip(u.Objects)
+		for _, o := range old {
+			if !have[p.name(o)] { // it may have moved to another file
+				units[i].Objects = append(units[i].Objects, o)
+			}
+		}
 	}
 	var all []*manifest.Object
 	for _, u := range units {
@@ -144,10 +151,16 @@ func (h *past) commitOf(path string) string {
 	return h.commit
 }
 
+// tree is the source at an earlier commit; the one of this pass is none.
+func (h *past) tree(commit string) (fs.FS, bool) {
+	fsys, ok := h.pass.Past[commit]
+	return fsys, ok && commit != string(h.pass.Source.Revision)
+}
+
 // unit returns the objects that the file or build root gave in its last good version.
 func (h *past) unit(path string) (objects []*manifest.Object, commit string, ok bool) {
 	commit = h.commitOf(path)
-	fsys, ok := h.pass.Past[commit]
+	fsys, ok := h.tree(commit)
 	if !ok {
 		return nil, commit, false
 	}
@@ -162,7 +175,7 @@ func (h *past) unit(path string) (objects []*manifest.Object, commit string, ok 
 // object returns the last good version of one object, nil if there is none, and notes that file is held.
 func (h *past) object(id api.ID, file string, held map[string]string) *manifest.Object {
 	commit := h.commitOf(file)
-	fsys, ok := h.pass.Past[commit]
+	fsys, ok := h.tree(commit)
 	if !ok {
 		return nil
 	}
@@ -181,19 +194,22 @@ func (h *past) object(id api.ID, file string, held map[string]string) *manifest.
 	return nil
 }
 
-// withMissing adds the old objects that are not among the new ones.
-func withMissing(objects, old []*manifest.Object) []*manifest.Object {
-	have := make(map[api.ID]bool, len(objects))
-	for _, o := range objects {
-		have[o.ID.Unversioned()] = true
-	}
-	objects = slices.Clip(objects)
-	for _, o := range old {
-		if !have[o.ID.Unversioned()] {
-			objects = append(objects, o)
+// names are the objects that can be read.
+func (p *pass) names(units []manifest.Unit) map[api.ID]bool {
+	have := map[api.ID]bool{}
+	for _, u := range units {
+		for _, o := range u.Objects {
+			have[p.name(o)] = true
 		}
 	}
-	return objects
+	return have
+}
+
+// name tells objects apart before they have their namespaces.
+func (p *pass) name(o *manifest.Object) api.ID {
+	id := o.ID.Unversioned()
+	id.Namespace = cmp.Or(id.Namespace, p.Options.DefaultNamespace)
+	return id
 }
 
 func sortedIDs[V any](m map[api.ID]V) []api.ID {
