@@ -31,12 +31,12 @@ prepare: ## install what the tests need from the system: git and sshd
 	@command -v git >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
 
 .PHONY: check
-check: layers fmt vet ## everything that must pass before a commit, without real API servers
-	$(GO) test -short ./...
+check: prepare layers fmt vet ## everything that must pass before a commit, without real API servers
+	$(GO) test ./...
 
 .PHONY: test
-test: prepare check membercluster ## everything, real API servers included
-	GODWIT_MEMBERCLUSTER=$(CURDIR)/$(MEMBER) $(GO) test -count=1 -timeout 25m -tags realcluster ./cmd/godwit ./reconciler/...
+test: prepare layers fmt vet membercluster ## everything, real API servers included
+	GODWIT_MEMBERCLUSTER=$(CURDIR)/$(MEMBER) $(GO) test -count=1 -timeout 30m -tags realcluster ./...
 
 .PHONY: race
 race: ## the tests under the race detector
