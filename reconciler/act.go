@@ -87,11 +87,14 @@ func (r *Reconciler) meet(ctx context.Context) error {
 	return nil
 }
 
-// met tells whether every member was looked at.
+// met tells whether every member was looked at. How much room there is belongs to it where it is not on
+// record: or else the first decision would hang on which member was measured first.
 func (r *Reconciler) met() bool {
 	seen := r.Fleet.Observe()
-	for name := range r.desired {
-		if seen.Members[name].Ready == "" {
+	for name, d := range r.desired {
+		facts := seen.Members[name]
+		measured := facts.Resources != nil || d.Cluster.Status.ResourceSummary != nil
+		if facts.Ready == "" || facts.Ready == metav1.ConditionTrue && !measured {
 			return false
 		}
 	}

@@ -200,7 +200,8 @@ func (f *fakeFleet) Observe() decide.Observations {
 		return o
 	}
 	for name, d := range f.desired {
-		facts := decide.MemberFacts{Ready: metav1.ConditionTrue, Reason: "ClusterReady", Since: time.Unix(0, 0), UID: "uid-" + name, APIs: served, Copies: map[api.ID]decide.CopyFacts{}}
+		facts := decide.MemberFacts{Ready: metav1.ConditionTrue, Reason: "ClusterReady", Since: time.Unix(0, 0), UID: "uid-" + name, APIs: served, Copies: map[api.ID]decide.CopyFacts{},
+			Nodes: &clusterv1alpha1.NodeSummary{}, Resources: &clusterv1alpha1.ResourceSummary{}}
 		if !d.Paused {
 			for id, w := range d.Works {
 				facts.Copies[id] = decide.CopyFacts{Applied: w.Hash, Live: w.Object}

@@ -318,7 +318,7 @@ func (d *demo) settled() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.progress
-	return p.Decision != nil && p.Decision.Next.Meta.Source.Commit == string(d.head) && len(p.Pending) == 0
+	return p.Decision != nil && p.Decision.Revision == d.head && len(p.Pending) == 0
 }
 
 func (d *demo) missing() string {

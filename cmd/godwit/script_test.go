@@ -133,7 +133,7 @@ func setup(e *testscript.Env) error {
 }
 
 // patience bounds eventually; it is there for what is broken, not for what is slow.
-const patience = 12 * time.Second
+const patience = 30 * time.Second
 
 func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 0 || commands[args[0]] == nil || neg {

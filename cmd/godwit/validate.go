@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -88,6 +89,11 @@ func (c *Config) validate(ctx context.Context, paths []string) ([]render.Finding
 	below, err := relative(filepath.Join(root, c.Source.Path), paths)
 	if err != nil || len(below) == 0 {
 		return append([]render.Finding{}, d.Findings...), err
+	}
+	for i, p := range below {
+		if _, err := fs.Stat(fsys, p); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: there is no such file or folder in the source", paths[i])
+		}
 	}
 	findings := []render.Finding{}
 	for _, f := range d.Findings {

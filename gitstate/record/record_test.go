@@ -268,3 +268,24 @@ func TestAnEmptyPlacementIsKept(t *testing.T) {
 		t.Error("an empty placement, which means every cluster, was lost")
 	}
 }
+
+// What is held back is decided too: it is written even where no other file changes.
+func TestDiffWritesWhatIsHeld(t *testing.T) {
+	prev := someState()
+	for name, change := range map[string]func(*Meta){
+		"files":     func(m *Meta) { m.Held = []Held{{Path: "a.yaml", Commit: "c1"}} },
+		"deletions": func(m *Meta) { m.Braked = []Braked{{Member: "m1", Works: 8}} },
+	} {
+		next := prev.Clone()
+		change(&next.Meta)
+		files, err := Diff(prev, next)
+		if err != nil || len(files) != 1 || files[0].Path != MetaPath {
+			t.Errorf("%s: Diff = %v, %v, want %s", name, files, err, MetaPath)
+		}
+	}
+	next := prev.Clone()
+	next.Meta.Source.Commit = "another"
+	if files, err := Diff(prev, next); err != nil || len(files) != 0 {
+		t.Errorf("the source commit alone: Diff = %v, %v, want nothing", files, err)
+	}
+}

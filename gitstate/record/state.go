@@ -201,14 +201,21 @@ func Diff(prev, next *State) ([]File, error) {
 			files = append(files, File{Path: key.Path()})
 		}
 	}
+	stay := 0
 	for path, w := range next.Works {
-		if old, ok := prev.Works[path]; !ok || old.Hash != w.Hash {
+		old, ok := prev.Works[path]
+		if ok {
+			stay++
+		}
+		if !ok || old.Hash != w.Hash {
 			files = append(files, File{path, w.Text()})
 		}
 	}
-	for path := range prev.Works {
-		if _, ok := next.Works[path]; !ok {
-			files = append(files, File{Path: path})
+	if stay < len(prev.Works) { // there are many works, and most often all stay
+		for path := range prev.Works {
+			if _, ok := next.Works[path]; !ok {
+				files = append(files, File{Path: path})
+			}
 		}
 	}
 	for path, r := range next.Retired {

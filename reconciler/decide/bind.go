@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,11 +43,16 @@ type bound struct {
 	kept bool
 	// same: the works are those of the pass before.
 	same bool
+	// refused is what it would use, where a quota does not allow that; nil if none refuses it.
+	refused corev1.ResourceList
+	// held is what its old targets would use, where a quota does not allow even that; nil as above.
+	held corev1.ResourceList
 }
 
 // bind decides for every template which policy holds it and where it runs.
 func (p *pass) bind() {
 	peers := p.peers()
+	p.ledger = newLedger(p.input.quotas.value, p.Previous.Bindings)
 	seen := make(map[record.BindingKey]*bound, len(p.input.templates))
 	for _, t := range p.input.templates {
 		key := record.BindingOf(t.ID)
@@ -63,15 +69,19 @@ func (p *pass) bind() {
 		if !p.recall(b) {
 			p.bindTemplate(b, peers)
 		}
+		p.ledger.count(key, b.next)
 		if b.next != nil || b.old != nil {
 			p.bound = append(p.bound, b)
 		}
 	}
 	for _, key := range sortedBindings(p.Previous.Bindings) {
 		if seen[key] == nil {
-			p.bound = append(p.bound, p.orphan(key))
+			b := p.orphan(key)
+			p.ledger.count(key, b.next)
+			p.bound = append(p.bound, b)
 		}
 	}
+	p.reconsider(peers)
 	p.Memo.forget(p.input)
 	p.depend()
 	for _, b := range p.bound {
@@ -136,6 +146,8 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	}
 	b.replicas = replicas
 	switch {
+	case choice.Skipped && b.old == nil:
+		return // never looked at, so not without a policy either
 	case choice.Policy == nil && b.old == nil:
 		p.unbound(t.ID, choice.Message)
 		p.settled(b, choice)
@@ -288,11 +300,12 @@ func labelsOf(o api.Object) map[string]string {
 
 // schedule asks for clusters and writes the answer into the binding.
 func (p *pass) schedule(b *bound, peers *schedule.Peers) {
-	next := b.next
 	result := p.fleet.schedule.Schedule(schedule.Request{
-		Binding: next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
+		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
 		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
 	})
+	p.admit(b, &result)
+	next := b.next
 	if p.Options.Explain {
 		b.row.Schedule = &result
 	}
@@ -304,13 +317,16 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) {
 	}
 	status := &next.Status
 	switch {
-	case !result.Trigger.Asks():
-		b.row.Message = standing[result.Trigger]
-		return
 	case result.Failure != "":
 		next.Spec.Clusters = result.Clusters
 		status.Conditions = withScheduled(status.Conditions, metav1.ConditionFalse, string(result.Failure), result.Message, p.Now)
 		peers.Put(next)
+		return
+	case !result.Trigger.Asks():
+		b.row.Message = standing[result.Trigger]
+		if result.Trigger == schedule.Standing && overQuota(status.Conditions) {
+			status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", scheduled, p.Now)
+		}
 		return
 	}
 	placement := p.fleet.schedule.AppliedPlacement(next.Spec.Placement)
@@ -324,9 +340,12 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) {
 	next.Spec.Clusters = result.Clusters
 	next.Annotations = with(next.Annotations, schedule.AnnotationAppliedPlacement, placement)
 	status.SchedulerObservedAffinityName, status.SchedulerObservedGeneration = result.Affinity, 0
-	status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", "Binding has been scheduled successfully.", p.Now)
+	status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", scheduled, p.Now)
 	peers.Put(next)
 }
+
+// scheduled is what the Scheduled condition says of success.
+const scheduled = "Binding has been scheduled successfully."
 
 // standing says why a binding was not scheduled.
 var standing = map[schedule.Trigger]string{

@@ -135,6 +135,8 @@ func TestDependentOverridesAreWaitedFor(t *testing.T) {
 
 func TestTemplateThatOthersClaimIsLeftAsItIs(t *testing.T) {
 	w := newWorld(t)
+	fresh := w.push(fleet(1) + file("c.yaml", strings.Replace(configMap("c", "two"), "labels: {", "labels: {resourcetemplate.karmada.io/claimed-by: x, ", 1)))
+	want(t, "unbound", unbound(fresh), []string{})
 	base := fleet(1) + file("p.yaml", policyFor("a", "ConfigMap", everywhere))
 	claimed := strings.Replace(configMap("c", "two"), "labels: {", "labels: {resourcetemplate.karmada.io/claimed-by: x, ", 1)
 	w.push(base + file("c.yaml", configMap("c", "one")))

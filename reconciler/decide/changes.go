@@ -63,7 +63,7 @@ func (e event) compare(o event) int {
 
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
-	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.retiredEvents())
+	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents())
 	if len(events) == 0 {
 		p.rest()
 	}

@@ -90,7 +90,9 @@ type Input struct {
 
 // Decision is what follows.
 type Decision struct {
-	Next *record.State
+	// Revision is that of the source that was decided about. The one in Next.Meta is that of the last commit.
+	Revision gitstate.Revision
+	Next     *record.State
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
@@ -182,7 +184,7 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{}}
+	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision}}
 	p.read()
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
@@ -221,6 +223,7 @@ type pass struct {
 	fleet    *fleet
 	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound    []*bound
+	ledger   *ledger
 	approved bool
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool

@@ -6,6 +6,7 @@
 //	read      source tree -> templates, policies, overrides, members' registrations (source.go)
 //	members   registrations + observations -> members with taints and capacity       (members.go)
 //	bind      template -> policy -> clusters with replicas                            (bind.go)
+//	quotas    bindings of a namespace -> what may grow; shares of members -> works    (quota.go)
 //	render    binding -> one work for each of its members                             (works.go)
 //	retire    what is no longer wanted -> retired, held back by the brake             (retire.go)
 //	changes   next against previous -> what changed, why, and the commit's words      (changes.go)

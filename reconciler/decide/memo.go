@@ -114,6 +114,7 @@ type compiled struct {
 	clusters  part[[]*registration]
 	orders    part[[]*order]
 	taints    part[[]*taintPolicy]
+	quotas    part[*quotas]
 	// priorities are the values of PriorityClasses by name.
 	priorities part[map[string]int32]
 	others     part[struct{}]
@@ -148,7 +149,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		return last
 	}
 	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
-	var policies, overrides, customizations, clusters, orders, taints, priorities, others []*manifest.Object
+	var policies, overrides, customizations, clusters, orders, taints, quotas, priorities, others []*manifest.Object
 	for _, o := range objects {
 		c.all[o.ID.Unversioned()] = o
 		switch manifest.RoleOf(o) {
@@ -160,6 +161,8 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 				policies = append(policies, o)
 			case "ClusterTaintPolicy":
 				taints = append(taints, o)
+			case "FederatedResourceQuota":
+				quotas = append(quotas, o)
 			default:
 				others = append(others, o)
 			}
@@ -186,9 +189,10 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.clusters = last.clusters.again(m, clusters, compileClusters)
 	c.orders = last.orders.again(m, orders, compileOrders)
 	c.taints = last.taints.again(m, taints, compileTaintPolicies)
+	c.quotas = last.quotas.again(m, quotas, compileQuotas)
 	c.others = last.others.again(m, others, refuse)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
-	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.others.findings, c.unused())
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.others.findings, c.unused())
 	*kept = c
 	return c
 }
@@ -259,9 +263,10 @@ type bindingMemo struct {
 	choice   policy.Choice
 }
 
-// settled remembers that b's binding stays as it is.
+// settled remembers that b's binding stays as it is. What a quota refused depends on other bindings;
+// what is admitted as it was stays admitted, whatever they use.
 func (p *pass) settled(b *bound, choice policy.Choice) {
-	if p.Options.Explain || b.kept || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+	if p.Options.Explain || b.kept || b.refused != nil || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)

@@ -110,7 +110,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		switch {
 		case p.fleet.leaving[member]:
 			reason = "MemberRemoved"
-		case p.input.all[w.ID.Unversioned()] == nil:
+		case p.input.all[w.ID.Unversioned()] == nil && !p.input.quotas.value.has(w.ID):
 			reason = "TemplateDeleted"
 		}
 		r := record.NewRetired(member, w.ID, p.Now, reason, preserve[i])

@@ -136,7 +136,7 @@ type past struct {
 
 func (p *pass) newPast(scopes map[string]bool) *past {
 	meta := p.Previous.Meta
-	h := &past{pass: p, known: len(p.Previous.Bindings) > 0, commit: meta.Source.Commit, held: map[string]string{}, scopes: scopes}
+	h := &past{pass: p, known: len(p.Previous.Bindings) > 0 || len(p.Previous.Works) > 0, commit: meta.Source.Commit, held: map[string]string{}, scopes: scopes}
 	for _, f := range meta.Held {
 		h.held[f.Path] = f.Commit
 	}

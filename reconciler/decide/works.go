@@ -46,6 +46,7 @@ func (p *pass) render() {
 			p.Memo.rendered[b.row.Key] = &now
 		}
 	}
+	w.quotas()
 	w.namespaces()
 	if len(p.Memo.works) > len(p.next.Works) {
 		maps.DeleteFunc(p.Memo.works, func(k workKey, _ *workMemo) bool {

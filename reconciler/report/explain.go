@@ -184,7 +184,7 @@ func (e *Explanation) Text(w io.Writer, s Style) {
 			if v.Rule != "" {
 				why = v.Rule + ": " + why
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%d\t%s\n", clean(v.Cluster), v.Outcome, replicasText(v), v.Score, v.Available, clean(why))
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%d\t%s\n", flat(v.Cluster), v.Outcome, replicasText(v), v.Score, v.Available, flat(why))
 		}
 		t.Flush()
 	}

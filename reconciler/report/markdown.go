@@ -58,7 +58,7 @@ func (d *document) String() string {
 
 // cell makes text safe within a table: no HTML, no Markdown, one line.
 func cell(s string) string {
-	s = html.EscapeString(strings.Join(strings.Fields(clean(s)), " "))
+	s = html.EscapeString(flat(s))
 	return strings.NewReplacer("|", "&#124;", "`", "&#96;", "*", "&#42;", "_", "&#95;", "[", "&#91;", "]", "&#93;", "@", "&#64;", "~", "&#126;").Replace(s)
 }
 
@@ -138,7 +138,7 @@ func (p *Plan) markdownWorks(d *document) {
 			fence += "`"
 		}
 		d.add(fmt.Sprintf("<details><summary>%s %s on %s</summary>\n\n%sdiff\n%s\n%s\n</details>\n\n",
-			g.work.Change, html.EscapeString(clean(g.work.Resource.String())), html.EscapeString(clean(strings.Join(g.members, ", "))), fence, clean(strings.TrimSuffix(g.work.Diff, "\n")), fence))
+			g.work.Change, cell(g.work.Resource.String()), cell(strings.Join(g.members, ", ")), fence, clean(strings.TrimSuffix(g.work.Diff, "\n")), fence))
 	}
 }
 

@@ -25,11 +25,14 @@ var severityColour = map[render.Severity]string{render.Error: "31", render.Warni
 // Findings prints one line each, as compilers do.
 func Findings(w io.Writer, s Style, findings []render.Finding) {
 	for _, f := range findings {
-		line := clean(f.String())
+		line := flat(f.String())
 		line = strings.Replace(line, string(f.Severity)+":", s.paint(severityColour[f.Severity], string(f.Severity)+":"), 1)
 		fmt.Fprintln(w, line)
 	}
 }
+
+// flat is clean text on one line: what comes from users forges no line and no column.
+func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
 // clean takes out what could steer a terminal.
 func clean(s string) string {
@@ -49,7 +52,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 		fmt.Fprintln(w)
 	}
 	for _, h := range p.Held {
-		fmt.Fprintf(w, "%s %s on %s: %s\n", s.paint("33", "held:"), clean(h.Resource.String()), clean(h.Cluster), clean(h.Message))
+		fmt.Fprintf(w, "%s %s on %s: %s\n", s.paint("33", "held:"), flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	rows := 0
@@ -60,7 +63,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 		if rows++; rows == 1 {
 			fmt.Fprintln(t, "BINDING\tCHANGE\tBEFORE\tAFTER\tPOLICY\tMESSAGE")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(b.Key()), b.Change, targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), clean(b.message()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", flat(b.Key()), b.Change, targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), flat(b.message()))
 	}
 	t.Flush()
 	if len(p.Unbound) > 0 {
@@ -70,7 +73,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 		t = tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 		fmt.Fprintln(t, "UNBOUND\tWHY")
 		for _, u := range p.Unbound {
-			fmt.Fprintf(t, "%s\t%s\n", clean(u.Resource.String()), clean(u.Message))
+			fmt.Fprintf(t, "%s\t%s\n", flat(u.Resource.String()), flat(u.Message))
 		}
 		t.Flush()
 	}
@@ -78,7 +81,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 		if work.Change == decide.Unchanged {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s %s on %s\n", work.Change, clean(work.Resource.String()), clean(work.Cluster))
+		fmt.Fprintf(w, "\n%s %s on %s\n", work.Change, flat(work.Resource.String()), flat(work.Cluster))
 		printDiff(w, s, work.Diff)
 	}
 	fmt.Fprintf(w, "\n%s\n", p.Line())
@@ -140,7 +143,7 @@ func targetsText(targets []Target) string {
 	}
 	words := make([]string, len(targets))
 	for i, t := range targets {
-		words[i] = clean(t.Name)
+		words[i] = flat(t.Name)
 		if t.Replicas > 0 {
 			words[i] = fmt.Sprintf("%s=%d", words[i], t.Replicas)
 		}
@@ -153,7 +156,7 @@ func policyText(p *Policy) string {
 	case p == nil:
 		return "-"
 	case p.Namespace == "":
-		return clean(p.Name)
+		return flat(p.Name)
 	}
-	return clean(p.Namespace + "/" + p.Name)
+	return flat(p.Namespace + "/" + p.Name)
 }

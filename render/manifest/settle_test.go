@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -208,5 +209,22 @@ func TestRoleOf(t *testing.T) {
 		if got := RoleOf(&Object{ID: api.IDOf(content), Content: content}); got != tc.want {
 			t.Errorf("RoleOf(%s %s in %q, label %q) = %d, want %d", tc.apiVersion, tc.kind, tc.namespace, tc.label, got, tc.want)
 		}
+	}
+}
+
+// What was made of an object can be found by its pointer at the next reading.
+func TestSettleGivesTheSameObjectsAgain(t *testing.T) {
+	tree := fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team, namespace: wrong}\n")}}
+	var cache Cache
+	settled := func(namespace string) []*Object {
+		objects, _, _ := cache.Settle(Read(tree, Options{Cache: &cache}), NewScope(nil, nil), namespace)
+		return objects
+	}
+	first, again, other := settled("default"), settled("default"), settled("other")
+	if len(first) != 2 || !slices.Equal(first, again) {
+		t.Errorf("the second reading gives other objects: %v, then %v", first, again)
+	}
+	if other[0] == first[0] || other[0].Namespace != "other" {
+		t.Errorf("in another namespace: %v", other[0].ID)
 	}
 }

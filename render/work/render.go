@@ -3,6 +3,8 @@ package work
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/render/affinity"
@@ -86,4 +88,17 @@ func Overwrite(template api.Object, policy bool) bool {
 // Namespace is the Namespace object that works in it need on a member, where no template says more.
 func Namespace(name, fleet string) api.Object {
 	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, fleet, "")
+}
+
+// ResourceQuota is the share of one member in a FederatedResourceQuota. No override applies to it.
+func ResourceQuota(id api.ID, hard corev1.ResourceList, fleet string) api.Object {
+	limits := make(map[string]any, len(hard))
+	for name, q := range hard {
+		limits[string(name)] = q.String()
+	}
+	return mark(api.Object{
+		"apiVersion": id.APIVersion(), "kind": id.Kind,
+		"metadata": map[string]any{"namespace": id.Namespace, "name": id.Name},
+		"spec":     map[string]any{"hard": limits},
+	}, fleet, "")
 }
