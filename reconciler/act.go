@@ -142,10 +142,11 @@ func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure
 		if over {
 			return pending, nil
 		}
-		if final {
-			if pending, final = r.pending(); final {
+		if _, done := r.pending(); done {
+			if final {
 				return nil, nil
 			}
+			continue // nothing is under way that would tell of its end
 		}
 		select {
 		case <-ctx.Done():
