@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -32,6 +34,7 @@ type Store interface {
 	Commit(ctx context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error)
 	Push(ctx context.Context) error
 	At(ctx context.Context, rev string) (store.Tree, error)
+	Log(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error]
 }
 
 // Fleet carries out what is decided and tells what it sees.
@@ -92,6 +95,8 @@ type Reconciler struct {
 	unpushed bool
 	retryAt  time.Time // of the push
 	backoff  time.Duration
+
+	dropped map[string]record.Work // by people, until the next commit
 
 	desired  map[string]Desired
 	acted    bool
@@ -310,11 +315,49 @@ func (r *Reconciler) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.state, r.acted = state, false
+		dropped, err := r.droppedSince(ctx, tree.Head, state)
+		if err != nil {
+			return err
+		}
+		r.state, r.dropped, r.acted = state, dropped, false
 	}
 	r.tree, r.reload = tree, false
 	return nil
 }
+
+// dropped are the works that people's commits at the end of the branch took out of the record: those
+// of the last commit that was ours, and in neither works/ nor retired/ now.
+func (r *Reconciler) droppedSince(ctx context.Context, head gitstate.Revision, now *record.State) (map[string]record.Work, error) {
+	if head == "" {
+		return nil, nil
+	}
+	depth := 0
+	for commit, err := range r.Store.Log(ctx, head) {
+		if err != nil {
+			return nil, fmt.Errorf("read the history of the state branch: %w", err)
+		}
+		ours := slices.ContainsFunc(commit.Trailers, func(t store.Trailer) bool { return t.Key == trailerVersion })
+		if ours && depth == 0 {
+			return nil, nil
+		}
+		if depth++; !ours && depth < historyDepth {
+			continue
+		}
+		tree, err := r.Store.At(ctx, string(commit.Revision))
+		if err != nil {
+			return nil, fmt.Errorf("read commit %s of the state branch: %w", commit.Revision, err)
+		}
+		before, _, err := record.Decode(tree.FS)
+		if err != nil {
+			return nil, err
+		}
+		return before.Without(now), nil
+	}
+	return nil, nil
+}
+
+// trailerVersion is on every commit that a reconciler makes.
+const trailerVersion = "Godwit-Version"
 
 // decode reads the tree. What does not decode in it stays as it last did.
 func (r *Reconciler) decode(ctx context.Context, tree store.Tree) (*record.State, error) {
@@ -358,7 +401,7 @@ func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(y
 
 func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 	return decide.Next(decide.Input{
-		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Seen: r.Fleet.Observe(),
+		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Seen: r.Fleet.Observe(),
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	})
 }
@@ -418,7 +461,7 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 		return fmt.Errorf("commit the decision: %w", err)
 	}
 	r.Log.Info(d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
-	r.tree.Head, r.state = head, d.Next
+	r.tree.Head, r.state, r.dropped = head, d.Next, nil
 	r.unpushed = true
 	r.retryAt = time.Time{}
 	return nil
@@ -429,7 +472,7 @@ func message(c *decide.Commit) store.Message {
 		{Key: "Godwit-Source", Value: c.Source},
 		{Key: "Godwit-Reason", Value: string(c.Reason)},
 		{Key: "Godwit-Time", Value: c.Time.UTC().Format(time.RFC3339)},
-		{Key: "Godwit-Version", Value: c.Version},
+		{Key: trailerVersion, Value: c.Version},
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -88,7 +89,7 @@ func (s *fakeSource) At(_ context.Context, rev string) (gitstate.Snapshot, error
 type fakeStore struct {
 	mu       sync.Mutex
 	heads    []treeFS
-	messages []string
+	messages map[int]store.Message // by number of the head; people's commits have none
 	pushed   int
 	conflict int   // commits that lose a race before one wins
 	pushErr  error // of every push
@@ -132,7 +133,11 @@ func (s *fakeStore) Commit(_ context.Context, base gitstate.Revision, changes []
 			next.MapFS[c.Path] = &fstest.MapFile{Data: c.Data}
 		}
 	}
-	s.heads, s.messages = append(s.heads, next), append(s.messages, m.Subject)
+	s.heads = append(s.heads, next)
+	if s.messages == nil {
+		s.messages = map[int]store.Message{}
+	}
+	s.messages[len(s.heads)] = m
 	return gitstate.Revision(fmt.Sprintf("c%d", len(s.heads))), nil
 }
 
@@ -149,17 +154,32 @@ func (s *fakeStore) At(_ context.Context, rev string) (store.Tree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var head, back int
-	if _, err := fmt.Sscanf(rev, "c%d~%d", &head, &back); err != nil || head-back < 1 {
+	if n, _ := fmt.Sscanf(rev, "c%d~%d", &head, &back); n < 1 || head-back < 1 {
 		return store.Tree{}, store.ErrNotFound
 	}
 	return s.treeAt(head - back), nil
+}
+
+func (s *fakeStore) Log(_ context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error] {
+	return func(yield func(store.Commit, error) bool) {
+		var head int
+		fmt.Sscanf(string(from), "c%d", &head)
+		for ; head > 0; head-- {
+			if !yield(store.Commit{Revision: gitstate.Revision(fmt.Sprintf("c%d", head)), Trailers: s.messages[head].Trailers}, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (s *fakeStore) state(t *testing.T) (commits, pushed int, subjects []string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.heads), s.pushed, slices.Clone(s.messages)
+	for n := range s.heads {
+		subjects = append(subjects, s.messages[n+1].Subject)
+	}
+	return len(s.heads), s.pushed, subjects
 }
 
 // fakeFleet does at once what it is told.
@@ -522,6 +542,34 @@ func TestAHandEditThatDoesNotDecodeKeepsTheLastVersionThatDoes(t *testing.T) {
 			if _, ok := tree.MapFS["works/m1/default/configmap_web.yaml"]; !ok {
 				t.Error("a commit after the hand edit removed the work")
 			}
+		}
+	})
+}
+
+func TestAWorkThatAPersonTookOutOfTheRecordIsRetired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := placed()
+		files["m2.yaml"] = strings.ReplaceAll(member1, "m1", "m2")
+		w := newWorld(t, files, nil)
+		w.runFor(t, 5*time.Second)
+		// A person reverts by hand to a state in which the copy on m2 never was.
+		reverted := tree(nil)
+		maps.Copy(reverted.MapFS, w.store.heads[len(w.store.heads)-1].MapFS)
+		delete(reverted.MapFS, "works/m2/default/configmap_web.yaml")
+		w.store.heads = append(w.store.heads, reverted)
+		files["policy.yaml"] = everything + "  placement: {clusterAffinity: {clusterNames: [m1]}}\n"
+		w.source.push(files)
+
+		fresh := newWorld(t, files, func(c *Config) { c.Store, c.Source = w.store, w.source })
+		fresh.Options.MaxDeletePercent = 100
+		fresh.runFor(t, 5*time.Second)
+		retired := false
+		for _, tree := range w.store.heads {
+			_, ok := tree.MapFS["retired/m2/default/configmap_web.yaml"]
+			retired = retired || ok
+		}
+		if !retired {
+			t.Error("the copy on m2 is on no record: it would run on for ever")
 		}
 	})
 }

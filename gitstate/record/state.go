@@ -258,3 +258,20 @@ func (s *State) SourceCommits() []string {
 	}
 	return commits
 }
+
+// Without lists the works of s that now neither has nor retires, by path.
+func (s *State) Without(now *State) map[string]Work {
+	var lost map[string]Work
+	for path, w := range s.Works {
+		_, kept := now.Works[path]
+		_, retired := now.Retired[retiredOf(path)]
+		if kept || retired {
+			continue
+		}
+		if lost == nil {
+			lost = map[string]Work{}
+		}
+		lost[path] = w
+	}
+	return lost
+}

@@ -315,7 +315,7 @@ func TestHashChangesWithWhatIsShown(t *testing.T) {
 		}
 		return names
 	}
-	one := hashes(map[string]string{"a/f": "1", "b/link@": "../shared/f", "c/f": "1", "shared/f": "1"})
+	one := hashes(map[string]string{"a/f": "1", "b/link@": "../common/f", "c/f": "1", "common/f": "1"})
 	if one["a"] != one["c"] || one["b/link"] != one["shared/f"] {
 		t.Error("equal content has different hashes")
 	}

@@ -54,11 +54,12 @@ func (p *pass) bind() {
 	peers := p.peers()
 	p.ledger = newLedger(p.input.quotas.value, p.Previous.Bindings)
 	seen := make(map[record.BindingKey]*bound, len(p.input.templates))
+	owners := p.owners()
 	for _, t := range p.input.templates {
 		key := record.BindingOf(t.ID)
-		if other, clash := seen[key]; clash {
+		if owner := owners[key]; owner != t {
 			p.find(t.Finding(render.Error, "binding-clash", []string{"metadata", "name"},
-				"its binding would have the name of that of %s %s (%s); rename one of them", other.template.APIVersion(), other.template.ID, other.template.Origin))
+				"its binding would have the name of that of %s %s (%s); rename one of them", owner.APIVersion(), owner.ID, owner.Origin))
 			continue
 		}
 		b := &bound{template: t, old: p.Previous.Bindings[key], row: BindingRow{Key: key, Template: t.ID}}
@@ -102,6 +103,23 @@ func (p *pass) bind() {
 			p.next.Bindings[b.row.Key] = b.next
 		}
 	}
+}
+
+// owners says whose each binding is. Of templates with one binding name it is the one that has the
+// binding already, so that a newcomer takes nothing away, else the first.
+func (p *pass) owners() map[record.BindingKey]*manifest.Object {
+	owners := make(map[record.BindingKey]*manifest.Object, len(p.input.templates))
+	for _, t := range p.input.templates {
+		key := record.BindingOf(t.ID)
+		if owners[key] != nil {
+			old := p.Previous.Bindings[key]
+			if old == nil || templateOf(old).Unversioned() != t.ID.Unversioned() {
+				continue
+			}
+		}
+		owners[key] = t
+	}
+	return owners
 }
 
 func group(apiVersion string) string {

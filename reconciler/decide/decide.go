@@ -81,9 +81,13 @@ type Input struct {
 	Past map[string]fs.FS
 	// Previous is the state so far; nil means none.
 	Previous *record.State
-	Seen     Observations
-	Now      time.Time
-	Options  Options
+	// Dropped are works, by path, that a person's commit took out of the record, as a revert of a move does:
+	// the members have them, and neither works/ nor retired/ says so. They are retired like any other
+	// work that is not wanted. Nil means none.
+	Dropped map[string]record.Work
+	Seen    Observations
+	Now     time.Time
+	Options Options
 	// Memo carries work over from earlier calls; nil means none. A Memo serves one caller at a time.
 	Memo *Memo
 }

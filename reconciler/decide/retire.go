@@ -22,10 +22,12 @@ func (p *pass) retire() {
 	p.approved = approves(p.Source.Message)
 	live := map[string]int{} // works per member before
 	gone := map[string][]string{}
-	for path, w := range p.Previous.Works {
-		live[w.Member]++
-		if _, wanted := p.next.Works[path]; !wanted {
-			gone[w.Member] = append(gone[w.Member], path)
+	for _, works := range []map[string]record.Work{p.Previous.Works, p.Dropped} {
+		for path, w := range works {
+			live[w.Member]++
+			if _, wanted := p.next.Works[path]; !wanted {
+				gone[w.Member] = append(gone[w.Member], path)
+			}
 		}
 	}
 	for _, b := range p.Previous.Meta.Braked {
@@ -41,6 +43,14 @@ func (p *pass) retire() {
 		p.confirm(path)
 	}
 	p.forget()
+}
+
+// was is the work at the path before this pass, also one that a person took out of the record.
+func (p *pass) was(path string) record.Work {
+	if w, ok := p.Previous.Works[path]; ok {
+		return w
+	}
+	return p.Dropped[path]
 }
 
 // placedTemplates are the templates that run somewhere after this pass.
@@ -69,10 +79,10 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 	works, preserve := make([]record.Work, len(paths)), make([]bool, len(paths))
 	doomed := 0
 	for i, path := range paths {
-		w, err := record.Identify(p.Previous.Works[path])
+		w, err := record.Identify(p.was(path))
 		if err != nil {
 			p.find(render.Finding{Severity: render.Error, Code: "state-file", File: path, Message: err.Error() + "; what it stands for is left alone"})
-			p.next.Works[path] = p.Previous.Works[path]
+			p.next.Works[path] = p.was(path)
 			total--
 			continue
 		}
@@ -102,7 +112,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		}
 		counted = counted || why != "" && (many || doomed >= total)
 		if why != "" {
-			p.next.Works[path] = p.Previous.Works[path]
+			p.next.Works[path] = p.was(path)
 			p.Held = append(p.Held, HeldDeletion{Cluster: member, Path: path, ID: w.ID, Message: why})
 			continue
 		}

@@ -95,6 +95,8 @@ func (p *pass) replace(objects []*manifest.Object, unusable map[place]bool, past
 		if unusable[placeOf(o)] {
 			if old := past.object(o.ID.Unversioned(), o.Origin.File, files); old != nil {
 				replaced[i] = old
+			} else if _, ok := past.tree(past.commitOf(o.Origin.File)); !ok {
+				p.lost = p.lost || past.known
 			}
 		}
 	}
