@@ -120,8 +120,9 @@ type Failure struct {
 	Message string
 }
 
-// Once passes until every reachable member holds what was decided and its workloads are healthy, or
-// timeout is over. The failures name what is missing then; an error is that of the pass itself.
+// Once passes until every member holds what was decided, or timeout is over. Whether workloads are
+// healthy by then is in the record, and not waited for. The failures name what is missing at the end; an
+// error is that of the pass itself.
 func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure, error) {
 	if err := r.meet(ctx); err != nil {
 		return nil, err

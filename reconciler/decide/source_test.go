@@ -126,6 +126,23 @@ func TestLostSourceRemovesNothing(t *testing.T) {
 	want(t, "works of a readable source", w.works(), []string{})
 }
 
+// What is there and cannot be used is no missing name either: with no last good version to go by, a
+// member with a mistake in its manifest keeps what it has.
+func TestUnusableMemberWithoutAPastKeepsItsWorks(t *testing.T) {
+	w := newWorld(t)
+	rest := file("p.yaml", policyFor("p", "ConfigMap", everywhere)) + file("c.yaml", configMap("c", "one"), configMap("d", "one"), configMap("e", "one"))
+	w.push(fleet(2) + rest)
+	w.past = map[string]fs.FS{}
+	mistaken := strings.Replace(fleet(2), "spec: {", "spec: {synMode: Push, ", 1)
+	d := w.push(mistaken + rest)
+	want(t, "findings", codes(d), []string{"error unknown-field clusters.yaml"})
+	want(t, "members", len(w.state.Members), 2)
+	want(t, "works", len(w.works()), 6)
+	w.restart()
+	w.pass()
+	want(t, "works after a restart", len(w.works()), 6)
+}
+
 // A suspended work stays suspended while its template cannot be read, also after a restart.
 func TestKeptWorksKeepTheirTerms(t *testing.T) {
 	w := newWorld(t)
