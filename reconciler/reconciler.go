@@ -117,9 +117,6 @@ func New(c Config) *Reconciler {
 	if c.At == nil {
 		c.At = func(string) {}
 	}
-	if c.Report == nil {
-		c.Report = func(Progress) {}
-	}
 	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true}
 }
 
@@ -257,8 +254,10 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 	r.At("pass.pushed")
 	r.act(decision)
 	r.At("pass.acted")
-	pending, _ := r.pending()
-	r.Report(Progress{decision, pending})
+	if r.Report != nil {
+		pending, _ := r.pending()
+		r.Report(Progress{decision, pending})
+	}
 	return decision.Wake, nil
 }
 
