@@ -325,7 +325,6 @@ func TestAPassThatChangesNothingCommitsAndSetsNothing(t *testing.T) {
 		w.runFor(t, 70*time.Second) // status is written down once
 		commits, _, _ := w.store.state(t)
 		sets := w.fleet.sets
-		w.Reconciler.Config.Report = nil
 		fetches := w.source.fetches
 		w.Reconciler = New(w.Config)
 		for range 100 {

@@ -73,6 +73,8 @@ func (p *pass) bind() {
 		p.ledger.count(key, b.next)
 		if b.next != nil || b.old != nil {
 			p.bound = append(p.bound, b)
+		} else {
+			delete(p.next.Bindings, key) // another object's that is gone
 		}
 	}
 	for _, key := range sortedBindings(p.Previous.Bindings) {
