@@ -59,6 +59,8 @@ type Config struct {
 
 	// sourceDir is a folder given by --source, read as it is on disk.
 	sourceDir string
+	// sourceGiven: --source says what the source is.
+	sourceGiven bool
 }
 
 type authConfig struct {
@@ -180,6 +182,20 @@ func (c *Config) check() error {
 		return fmt.Errorf("safety.maxDeletePercent: %d is below 0; 100 or more turns the brake off", c.Safety.MaxDeletePercent)
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
+	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
+		return fmt.Errorf("source.branch and state.branch are both %s: what people push and what is decided need a branch each", c.State.Branch)
+	}
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"source.pollInterval", c.Source.PollInterval}, {"state.statusInterval", c.State.StatusInterval},
+		{"clusters.probeInterval", c.Clusters.ProbeInterval}, {"clusters.probeTimeout", c.Clusters.ProbeTimeout},
+		{"clusters.successThreshold", c.Clusters.SuccessThreshold}, {"clusters.failureThreshold", c.Clusters.FailureThreshold},
+	} {
+		if d.value < 0 || d.value > 0 && d.value < time.Millisecond { // a number without a unit is nanoseconds
+			return fmt.Errorf("%s: %s is too short; durations are written like 15s", d.key, d.value)
+		}
 	}
 	return nil
 }
@@ -188,6 +204,7 @@ func (c *Config) check() error {
 func (c *Config) locate(cmd *cobra.Command) error {
 	if f := cmd.Flag("source"); f != nil && f.Value.String() != "" {
 		given := f.Value.String()
+		c.sourceGiven = true
 		info, err := os.Stat(given)
 		switch {
 		case err == nil && info.IsDir() && !isBare(given):

@@ -127,9 +127,11 @@ func (c *Config) lookup() *member.Kubeconfig {
 // printAnswers prints what there is, then says who did not answer.
 func printAnswers(cmd *cobra.Command, answers []inspect.Answer, q inspect.Query, output string, all bool) error {
 	var failed []string
-	items, rows := 0, 0
+	items, rows, unserved := 0, 0, 0
 	for _, a := range answers {
-		if a.Err != nil && !inspect.NotFound(a.Err) {
+		if errors.Is(a.Err, inspect.ErrNoKind) {
+			unserved++
+		} else if a.Err != nil && !inspect.NotFound(a.Err) {
 			failed = append(failed, a.Member)
 			fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s: %v\n", a.Member, a.Err)
 		}
@@ -150,6 +152,8 @@ func printAnswers(cmd *cobra.Command, answers []inspect.Answer, q inspect.Query,
 		return err
 	case len(failed) > 0:
 		return &statusError{exitMembers, fmt.Sprintf("%d of %d members did not answer: %s", len(failed), len(answers), strings.Join(failed, ", "))}
+	case unserved > 0 && unserved == len(answers):
+		return fmt.Errorf("no member serves a resource type %q; policies and Clusters are in the source: see \"godwit plan -o wide\" and \"godwit clusters\"", q.Kind)
 	case items+rows == 0 && q.Name != "":
 		return fmt.Errorf("%s %q is on no member", q.Kind, q.Name)
 	case items+rows == 0 && all:

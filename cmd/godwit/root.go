@@ -25,7 +25,7 @@ func newRoot(stop func()) *cobra.Command {
 		Use:   "godwit",
 		Short: "Keeps applications placed across many Kubernetes clusters, driven from Git",
 		Long: `godwit reads Karmada-style policies and manifests from a Git repository, decides which member
-cluster runs what, applies it, moves it on failure, and commits every decision to a state branch.
+cluster runs what, commits every decision to a state branch, and then applies it.
 
 Exit status: 0 done; 1 error; 2 with --detailed-exitcode, there are changes; 3 findings of severity
 error in the input; 4 some members failed.`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ func newValidate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [PATH...]",
 		Short: "Print every finding of the source, offline",
-		Long: `validate reads the source (--source, or else the folder it is called in) and prints every finding
-with file, line and code. With paths it prints those of these files and folders alone; the rest of the
+		Long: `validate reads the source (--source, or else the repository that the paths are in, or else the folder
+it is called in) and prints every finding with file, line and code. It prints nothing if all is well. With paths it prints those of these files and folders alone; the rest of the
 source is read all the same, since policies and templates belong together.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			c, output, err := configured(cmd, "text", "json", "sarif")
@@ -59,8 +60,12 @@ source is read all the same, since policies and templates belong together.`,
 func (c *Config) validate(ctx context.Context, paths []string) ([]render.Finding, error) {
 	var fsys fs.FS
 	root := c.sourceDir
-	if root == "" && c.Source.URL == "" {
+	if root == "" && !c.sourceGiven {
+		// Offline is offline: what the configuration says of a repository is for the reconciler.
 		root = "."
+		if len(paths) > 0 {
+			root = cmp.Or(repositoryOf(paths[0]), root)
+		}
 	}
 	if root != "" {
 		snapshot, err := source.OpenFolder(root, c.Source.Path).Fetch(ctx)

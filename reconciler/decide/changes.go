@@ -46,7 +46,7 @@ type Commit struct {
 }
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{"schedule", "remove", "update", "cluster", "purge", "terms", "status"}
+var verbs = []string{"schedule", "delete", "hold", "remove", "update", "cluster", "purge", "terms", "status"}
 
 // event is one line of what a pass changed.
 type event struct {
@@ -63,7 +63,7 @@ func (e event) compare(o event) int {
 
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
-	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents())
+	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents())
 	if len(events) == 0 {
 		p.rest()
 	}
@@ -117,7 +117,7 @@ func (p *pass) statusEvents() []event {
 		}
 	}
 	if len(events) == 0 {
-		events = append(events, event{"status", "source", "files or deletions held", Status})
+		events = append(events, event{"status", "source", "files held at their last good commit", Status})
 	}
 	return events
 }
@@ -324,6 +324,41 @@ func (p *pass) retiredEvents() []event {
 	return events
 }
 
+// deletionEvents say what the brake holds anew, and what an approval lets go.
+func (p *pass) deletionEvents() []event {
+	count := func(n int) string {
+		if n == 1 {
+			return "1 object"
+		}
+		return fmt.Sprintf("%d objects", n)
+	}
+	var events []event
+	held, before := map[string]int{}, map[string]int{}
+	for _, h := range p.Held {
+		held[h.Cluster]++
+	}
+	for _, b := range p.Previous.Meta.Braked {
+		before[b.Member] = b.Works
+	}
+	for _, b := range p.next.Meta.Braked {
+		if before[b.Member] != b.Works {
+			events = append(events, event{"hold", b.Member, "the deletion of " + count(held[b.Member]) + " waits for an approval", Operator})
+		}
+	}
+	if p.approved {
+		gone := map[string]int{}
+		for _, w := range p.Works {
+			if w.Change == Removed {
+				gone[w.Cluster]++
+			}
+		}
+		for _, member := range sortedKeys(gone) {
+			events = append(events, event{"delete", member, count(gone[member]) + ", approved", Operator})
+		}
+	}
+	return events
+}
+
 // describe makes subject, body and reason of a commit from its events. A reason that weighs more than
 // that of the event in the subject wins: a failure is a failure, whatever else happened.
 func describe(events []event) (subject, body string, reason Reason) {
@@ -342,7 +377,7 @@ func describe(events []event) (subject, body string, reason Reason) {
 	switch {
 	case same == 1:
 		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
-	case first.verb == "cluster" || first.verb == "purge":
+	case first.verb == "cluster" || first.verb == "purge" || first.verb == "hold" || first.verb == "delete":
 		subject = fmt.Sprintf("%s: %d members", first.verb, same)
 	case first.verb == "status":
 		subject = fmt.Sprintf("%s: %d objects", first.verb, same)

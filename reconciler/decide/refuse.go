@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"strings"
+
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -16,27 +18,33 @@ type policies struct {
 	refused map[policy.Claim]bool
 }
 
-// compilePolicies compiles the policies whose every field is acted upon.
+// compilePolicies compiles the policies whose every field is acted upon. What else there is to say of
+// a field that refuses its policy would only lead astray, and is left out.
 func compilePolicies(objects []*manifest.Object) (*policies, []render.Finding) {
-	set, findings := policy.Compile(objects)
-	refused := map[policy.Claim]bool{}
-	for _, p := range set.Policies() {
-		if p.Spec.Failover != nil {
-			refused[p.Claim()] = true
-			findings = append(findings, p.Source.Finding(render.Error, codeNotSupported, []string{"spec", "failover"},
-				"failover is not acted upon by this version, so the policy is not used; take the field out, or use a version that does"))
+	refused, about := map[policy.Claim]bool{}, map[place]bool{}
+	var kept []*manifest.Object
+	var findings []render.Finding
+	for _, o := range objects {
+		spec, _ := o.Content["spec"].(map[string]any)
+		if _, ok := spec["failover"].(map[string]any); !ok {
+			kept = append(kept, o) // a list is another mistake
+			continue
 		}
+		refused[policy.Claim{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}], about[placeOf(o)] = true, true
+		findings = append(findings, o.Finding(render.Error, codeNotSupported, []string{"spec", "failover"},
+			"failover is not acted upon by this version, so the policy is not used; take the field out, or use a version that does"))
 	}
 	if len(refused) == 0 {
+		set, findings := policy.Compile(objects)
 		return &policies{set, nil}, findings
 	}
-	var kept []*manifest.Object
-	for _, o := range objects {
-		if !refused[policy.Claim{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}] {
-			kept = append(kept, o)
+	_, all := policy.Compile(objects)
+	for _, f := range all {
+		if !about[place{f.File, f.Object}] || !strings.Contains(f.Message, "failover") && !strings.HasPrefix(f.Code, "differs-") && !strings.HasPrefix(f.Code, "failover") {
+			findings = append(findings, f)
 		}
 	}
-	set, _ = policy.Compile(kept)
+	set, _ := policy.Compile(kept)
 	return &policies{set, refused}, findings
 }
 

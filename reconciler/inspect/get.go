@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -180,10 +181,13 @@ func resolve(client discovery.DiscoveryInterface, kind string) (*meta.RESTMappin
 		if mapping, kindErr := mapper.RESTMapping(gk); kindErr == nil {
 			return mapping, nil
 		}
-		return nil, fmt.Errorf("no resource type %q: %w", kind, err)
+		return nil, fmt.Errorf("%w %q", ErrNoKind, kind)
 	}
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
+
+// ErrNoKind: the member answered that it serves no such kind.
+var ErrNoKind = errors.New("no resource type")
 
 // NotFound tells whether the member answered that there is no such object.
 func NotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -11,6 +12,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
 // Explanation is why one workload runs where it runs, in reading order.
@@ -79,6 +81,19 @@ type Copy struct {
 	Health  string `json:"health"`
 }
 
+// shortNames are those of kubectl for kinds that are explained most.
+var shortNames = map[string]string{
+	"cm": "ConfigMap", "crd": "CustomResourceDefinition", "cj": "CronJob", "deploy": "Deployment", "ds": "DaemonSet", "hpa": "HorizontalPodAutoscaler",
+	"ing": "Ingress", "ns": "Namespace", "pdb": "PodDisruptionBudget", "po": "Pod", "pv": "PersistentVolume", "pvc": "PersistentVolumeClaim",
+	"rs": "ReplicaSet", "sa": "ServiceAccount", "sts": "StatefulSet", "svc": "Service",
+}
+
+// means tells whether the word names the kind: as it is written, in any case, in the plural, or short.
+func means(word, kind string) bool {
+	return strings.EqualFold(word, kind) || strings.EqualFold(word, kind+"s") || strings.EqualFold(word, strings.TrimSuffix(kind, "y")+"ies") ||
+		shortNames[strings.ToLower(word)] == kind
+}
+
 // Explain explains the workload of that kind (as written, in any case) and name. With an empty
 // namespace a cluster-scoped one is meant, or the only one of that name. The decision must have been
 // made with Options.Explain.
@@ -86,14 +101,14 @@ func Explain(d *decide.Decision, kind, namespace, name string) (*Explanation, er
 	var found []*Explanation
 	for _, row := range d.Bindings {
 		id := row.Template
-		if strings.EqualFold(id.Kind, kind) && id.Name == name && (namespace == "" || id.Namespace == "" || id.Namespace == namespace) {
+		if means(kind, id.Kind) && id.Name == name && (namespace == "" || id.Namespace == "" || id.Namespace == namespace) {
 			found = append(found, explainRow(d, row))
 		}
 	}
 	for _, u := range d.Unbound {
 		id := u.Template
 		known := slices.ContainsFunc(found, func(e *Explanation) bool { return e.Resource == resource(id) })
-		if strings.EqualFold(id.Kind, kind) && id.Name == name && (namespace == "" || id.Namespace == "" || id.Namespace == namespace) && !known {
+		if means(kind, id.Kind) && id.Name == name && (namespace == "" || id.Namespace == "" || id.Namespace == namespace) && !known {
 			found = append(found, &Explanation{Resource: resource(id), Clusters: []Target{}, PolicyWhy: u.Message, Message: "it runs nowhere"})
 		}
 	}
@@ -184,7 +199,13 @@ func (e *Explanation) Text(w io.Writer, s Style) {
 			if v.Rule != "" {
 				why = v.Rule + ": " + why
 			}
-			fmt.Fprintf(t, "  %s\t%s\t%s\t%d\t%d\t%s\n", flat(v.Cluster), v.Outcome, replicasText(v), v.Score, v.Available, flat(why))
+			score, available := fmt.Sprint(v.Score), fmt.Sprint(v.Available)
+			if e.Trigger == string(schedule.Standing) || v.Outcome == string(schedule.Refused) {
+				score, available = "-", "-" // nothing was computed
+			} else if v.Available >= math.MaxInt32 {
+				available = "any"
+			}
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", flat(v.Cluster), v.Outcome, replicasText(v), score, available, flat(why))
 		}
 		t.Flush()
 	}

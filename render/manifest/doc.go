@@ -16,6 +16,7 @@
 //	unreadable         a file or folder cannot be read, or a link leads out
 //	too-large          a file, or an object with its aliases written out
 //	too-many-objects   in the tree
+//	list-of-objects    a document that is a list of manifests
 //	missing-kind, missing-api-version, missing-name, generate-name
 //	wrong-type         a value of another type than its field has
 //	yaml-boolean       a word such as on or no where a text is wanted

@@ -267,6 +267,12 @@ func (r *reader) document(u *Unit, c chunk, number int) {
 		return
 	}
 	t.repeated = repeated
+	if list, _ := content.([]any); slices.ContainsFunc(list, isManifest) {
+		u.Broken = true
+		u.Findings = append(u.Findings, o.Finding(render.Error, "list-of-objects", nil,
+			"a list of objects is no manifest; put them into a kind: List, or a line with --- between them"))
+		return
+	}
 	m, ok := content.(map[string]any)
 	if !ok || m["apiVersion"] == nil && m["kind"] == nil {
 		return
@@ -275,11 +281,24 @@ func (r *reader) document(u *Unit, c chunk, number int) {
 	r.admit(u, o)
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
+// isManifest tells what is meant to be an object from entries of other lists, such as JSON patches.
+func isManifest(v any) bool {
+	m, _ := v.(map[string]any)
+	return m["apiVersion"] != nil && m["kind"] != nil
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^line (\d+): `)
+	yamlQuoted = regexp.MustCompile("(?s)(anchor|cannot decode !!\\w+) ('.*'|`.*`)")
+)
+
+// withoutText is the message of an error, without the text of the file that the YAML library quotes:
+// what cannot be read may be the value of a Secret.
+func withoutText(err error) string { return yamlQuoted.ReplaceAllString(err.Error(), "$1") }
 
 // syntax is the line and the message of an error of the YAML library.
 func syntax(err error, c chunk, line int) (int, string) {
-	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message := strings.TrimPrefix(withoutText(err), "yaml: ")
 	if m := yamlLine.FindStringSubmatch(message); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		message = message[len(m[0]):]
@@ -331,7 +350,7 @@ func buildFindings(err error, file string) (findings []render.Finding) {
 		}
 		return findings
 	}
-	f := render.Finding{Severity: render.Error, Code: "kustomize", File: file, Message: err.Error()}
+	f := render.Finding{Severity: render.Error, Code: "kustomize", File: file, Message: withoutText(err)}
 	if at, ok := errors.AsType[interface {
 		error
 		Position() (string, int)

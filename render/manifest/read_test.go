@@ -339,6 +339,30 @@ a is broken
 `, `a.json:2: error: broken-yaml: did not find expected <document start>; if these are several objects, put a line with --- between them
 a.json is broken
 `},
+		{"what cannot be read may be a secret", `
+== a.yaml ==
+apiVersion: v1
+kind: Secret
+metadata: {name: a}
+stringData: {password: *hunter2}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: a}
+stringData: {password: !!int hunter2}
+`, `a.yaml:1: error: broken-yaml: unknown anchor referenced
+a.yaml:6: error: broken-yaml: cannot decode !!str as a !!int
+a.yaml is broken
+`},
+		{"a list of objects is not passed over, other lists are", `
+== a.json ==
+[{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}]
+== b.yaml ==
+- {op: add, path: /kind, value: A}
+- {kind: Deployment, name: a}
+`, `a.json:1: error: list-of-objects: a list of objects is no manifest; put them into a kind: List, or a line with --- between them
+a.json is broken
+`},
 		{"no encoding but UTF-8", `
 == a.yaml ==
 ` + "\ufeff--- # with a mark\napiVersion: v1\r\nkind: A\r\nmetadata:\r\n  name: a\r\n---\r\napiVersion: v1\rkind: A\rmetadata:\r  name: b\r---\rapiVersion: v1\rkind: A\rmetadata: {name: c}" + `
@@ -378,7 +402,7 @@ func TestLimits(t *testing.T) {
 		{"bytes of a file", "#" + strings.Repeat("x", 5<<20), Options{}, "a.yaml: error: too-large: too large: more than 4194304 bytes; split the file, or name it in .godwitignore\na.yaml is broken\n"},
 		{"an alias bomb", bomb, Options{}, "a.yaml:1: error: broken-yaml: document contains excessive aliasing\na.yaml is broken\n"},
 		{"aliases of long text", big, Options{}, "a.yaml:1: error: too-large: A a: more than 256 levels deep, or more than 4194304 bytes with its aliases written out\na.yaml is broken\n"},
-		{"what contains itself", "apiVersion: v1\nkind: A\nx: &x [*x]", Options{}, "a.yaml:1: error: broken-yaml: anchor 'x' value contains itself\na.yaml is broken\n"},
+		{"what contains itself", "apiVersion: v1\nkind: A\nx: &x [*x]", Options{}, "a.yaml:1: error: broken-yaml: anchor value contains itself\na.yaml is broken\n"},
 		{"levels of the parser", strings.Repeat("[", 10_001), Options{}, "a.yaml:1: error: broken-yaml: exceeded max depth of 10000\na.yaml is broken\n"},
 		{"levels", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: " + strings.Repeat("[", 256) + strings.Repeat("]", 256), Options{}, "a.yaml:1: error: too-large: A a: more than 256 levels deep, or more than 4194304 bytes with its aliases written out\na.yaml is broken\n"},
 		{"levels, just", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: " + strings.Repeat("[", 255) + strings.Repeat("]", 255), Options{}, "a.yaml:1#1 A a\n"},

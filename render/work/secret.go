@@ -23,12 +23,13 @@ func IsSecret(id api.ID) bool { return id.Group == "" && id.Kind == "Secret" }
 func Redact(o api.Object, key []byte) api.Object {
 	id := api.IDOf(o)
 	o = maps.Clone(o)
-	for _, field := range []string{"data", "stringData"} {
+	for _, field := range slices.Sorted(maps.Keys(o)) {
+		if slices.Contains(notSecret, field) {
+			continue
+		}
 		values, ok := o[field].(map[string]any)
 		if !ok {
-			if _, there := o[field]; there {
-				o[field] = secretPrefix
-			}
+			o[field] = secretPrefix
 			continue
 		}
 		redacted := make(map[string]any, len(values))
@@ -42,6 +43,10 @@ func Redact(o api.Object, key []byte) api.Object {
 	}
 	return o
 }
+
+// notSecret are the fields of a Secret that hold no values. A field that is no field of it, such as
+// stringdata, is a value that somebody misspelt the place of.
+var notSecret = []string{"apiVersion", "kind", "metadata", "type", "immutable"}
 
 // lastApplied is where kubectl keeps the manifest, values included.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

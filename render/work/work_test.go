@@ -221,7 +221,7 @@ func TestDigestsTellPlacesAndKeysApart(t *testing.T) {
 func TestRedactLeavesNoValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z]{12,20}`).Draw(t, "value")
-		o := secret("s", rapid.SampledFrom([]string{"data", "stringData"}).Draw(t, "field"), "k", rapid.SampledFrom([]any{value, []any{value}, map[string]any{"deep": value}}).Draw(t, "shape"))
+		o := secret("s", rapid.SampledFrom([]string{"data", "stringData", "stringdata"}).Draw(t, "field"), "k", rapid.SampledFrom([]any{value, []any{value}, map[string]any{"deep": value}}).Draw(t, "shape"))
 		if rapid.Bool().Draw(t, "copied") {
 			o["metadata"].(map[string]any)["annotations"] = map[string]any{"kubectl.kubernetes.io/last-applied-configuration": value, "note": "kept"}
 		}
