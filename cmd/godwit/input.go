@@ -112,7 +112,12 @@ func (c *Config) readState(ctx context.Context, what string) (*record.State, err
 		return record.New(), nil
 	}
 	if info, err := os.Stat(what); what != "" && err == nil && info.IsDir() {
-		return decodeState(os.DirFS(what), what)
+		root, err := os.OpenRoot(what) // links in it that lead out are not followed
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		return c.kept(decodeState(root.FS(), what))
 	}
 	r, err := c.stateRemote()
 	switch {
@@ -147,7 +152,14 @@ func (c *Config) readState(ctx context.Context, what string) (*record.State, err
 	if err != nil {
 		return nil, err
 	}
-	// The clone goes away with this call; what may be shown of it is read now.
+	return c.kept(state, nil)
+}
+
+// kept reads what may be shown of a state whose files go away.
+func (*Config) kept(state *record.State, err error) (*record.State, error) {
+	if err != nil {
+		return nil, err
+	}
 	for path, w := range state.Works {
 		text := w.Text()
 		w.Text = func() []byte { return text }

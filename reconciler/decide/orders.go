@@ -85,7 +85,7 @@ func compileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.
 		if problem.Field != "" {
 			path = append(path, "customizations", problem.Field)
 		}
-		f := o.Finding(render.Warning, "customization", path, "%s", problem.Message)
+		f := o.Finding(render.Error, "customization", path, "%s", problem.Message)
 		if problem.Line > 0 {
 			f.Message = fmt.Sprintf("%s (line %d of the script)", f.Message, problem.Line)
 		}

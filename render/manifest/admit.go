@@ -10,6 +10,16 @@ import (
 	"github.com/godwit-gitops/godwit/render"
 )
 
+// karmadaKinds are the kinds of the groups that decide about others. A slip in one must not pass for
+// the removal of what it was before.
+var karmadaKinds = map[string][]string{
+	"apps.karmada.io":    {"WorkloadRebalancer"},
+	"cluster.karmada.io": {"Cluster"},
+	"config.karmada.io":  {"ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration"},
+	"policy.karmada.io": {"ClusterOverridePolicy", "ClusterPropagationPolicy", "ClusterTaintPolicy", "FederatedResourceQuota",
+		"OverridePolicy", "PropagationPolicy"},
+}
+
 // admit adds o to the unit, or the items of it if it is a List, or the findings that say why not.
 func (r *reader) admit(u *Unit, o *Object) {
 	o.ID = api.IDOf(o.Content)
@@ -39,6 +49,10 @@ func (r *reader) admit(u *Unit, o *Object) {
 		return
 	case o.Version == "":
 		refuse("missing-api-version", nil, "kind %s without an apiVersion; %s", o.Kind, noManifest)
+		return
+	}
+	if kinds, ok := karmadaKinds[o.Group]; ok && !slices.Contains(kinds, o.Kind) && !strings.HasSuffix(o.Kind, "List") {
+		refuse("unknown-kind", []string{"kind"}, "%s has no kind %s; it has %s", o.Group, o.Kind, strings.Join(kinds, ", "))
 		return
 	}
 	if items, ok := o.Content["items"].([]any); ok && strings.HasSuffix(o.Kind, "List") {

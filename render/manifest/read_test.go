@@ -737,3 +737,14 @@ func FuzzRead(f *testing.F) {
 		Settle(units, NewScope(nil, nil), "default")
 	})
 }
+
+func TestASlipInAKindThatDecidesIsNoRemoval(t *testing.T) {
+	units := Read(fstest.MapFS{"p.yaml": {Data: []byte("apiVersion: policy.karmada.io/v1alpha1\nkind: OveridePolicy\nmetadata: {name: tag}\n")}}, Options{})
+	if len(units) != 1 || !units[0].Broken || len(units[0].Findings) != 1 {
+		t.Fatalf("units %+v, want one that is broken, with a finding", units)
+	}
+	f := units[0].Findings[0]
+	if f.Code != "unknown-kind" || f.Line != 2 || !strings.Contains(f.Message, "OverridePolicy") {
+		t.Errorf("finding %s, want unknown-kind at line 2 that names OverridePolicy", f)
+	}
+}

@@ -46,7 +46,7 @@ func TestFindings(t *testing.T) {
 			"7 error missing-value spec.resourceSelectors[1].kind",
 			"8 warning cluster-scoped-kind spec.resourceSelectors[2].kind",
 			"9 warning label-selector-ignored spec.resourceSelectors[3].labelSelector",
-			"10 warning invalid-label-selector spec.resourceSelectors[4].labelSelector",
+			"10 error invalid-label-selector spec.resourceSelectors[4].labelSelector",
 		}},
 		{"any namespace in a cluster policy", "ClusterOverridePolicy", `
   resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, namespace: prod}, {apiVersion: v1, kind: Node}]`, nil},

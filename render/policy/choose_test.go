@@ -104,7 +104,6 @@ func TestChoose(t *testing.T) {
 		{"namespaced before cluster", "cpp a 100 - " + namedWeb + "\npp b - - " + anyDeployment, "", "pp b", "", "a PropagationPolicy comes before every ClusterPropagationPolicy"},
 		{"cluster if there is no other", "cpp a - - {apiVersion: apps/v1, kind: Deployment, namespace: default}\ncpp b 9 - {apiVersion: apps/v1, kind: Deployment, namespace: prod}", "", "cpp a", "", ""},
 		{"name set, labels not looked at", "pp a - - {apiVersion: apps/v1, kind: Deployment, name: web, labelSelector: {matchLabels: {app: other}}}", "", "pp a", "by name", ""},
-		{"broken label selector", "pp a - - {apiVersion: apps/v1, kind: Deployment, labelSelector: {matchExpressions: [{key: app, operator: Within}]}}", "", "", "", ""},
 
 		{"a claim sticks", "pp a 9 - " + namedWeb + "\npp b - - " + anyDeployment, "pp b", "pp b", "holds it already", "would win if the template were free, but PropagationPolicy default/b holds it; preemption: Always with a higher priority takes it over"},
 		{"a claim of a cluster policy sticks", "pp a 9 - " + labelledWeb + "\ncpp b - - " + anyDeployment, "cpp b", "cpp b", "", "select it by name with preemption: Always to take it over"},

@@ -40,10 +40,13 @@ func CheckSelectors(r *Report, at Path, selectors []policyv1alpha1.ResourceSelec
 	}
 }
 
-// checkLabelSelector warns of a selector that cannot be compiled. Karmada accepts it and lets it match nothing.
+// checkLabelSelector refuses a selector that cannot be compiled.
+//
+// Differs from Karmada: there it is accepted and matches nothing, so a slip takes a workload off every
+// member. Here the last good version of the policy stays in force.
 func checkLabelSelector(r *Report, at Path, s *metav1.LabelSelector) {
 	if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
-		r.Warning("invalid-label-selector", at, "matches nothing: %v", err)
+		r.Error("invalid-label-selector", at, "cannot match anything: %v; correct it", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
     - {affinityName: "b c"}
     - {affinityName: ` + strings.Repeat("x", 33) + `}
     - {clusterNames: [m]}`, []string{
-			"8 warning invalid-label-selector spec.placement.clusterAffinities[0].labelSelector",
+			"8 error invalid-label-selector spec.placement.clusterAffinities[0].labelSelector",
 			"9 error duplicate-affinity-name spec.placement.clusterAffinities[1].affinityName",
 			"10 error label-key spec.placement.clusterAffinities[2].affinityName",
 			"11 error affinity-name spec.placement.clusterAffinities[3].affinityName",
@@ -151,7 +151,7 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
 			"8 error unknown-value spec.placement.replicaScheduling.replicaSchedulingType",
 			"9 error unknown-value spec.placement.replicaScheduling.replicaDivisionPreference",
 			"11 error unknown-value spec.placement.replicaScheduling.weightPreference.dynamicWeight",
-			"12 warning invalid-label-selector spec.placement.replicaScheduling.weightPreference.staticWeightList[0].targetCluster.labelSelector",
+			"12 error invalid-label-selector spec.placement.replicaScheduling.weightPreference.staticWeightList[0].targetCluster.labelSelector",
 			"12 warning no-effect spec.placement.replicaScheduling.weightPreference.staticWeightList",
 			"12 error weight spec.placement.replicaScheduling.weightPreference.staticWeightList[0].weight",
 		}},
