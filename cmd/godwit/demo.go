@@ -399,21 +399,21 @@ func reasonOf(c store.Commit) string {
 
 // finish says what there is to look at.
 func (d *demo) finish() {
-	fmt.Fprintf(d.out, "\nDone. ")
 	if d.once {
-		fmt.Fprintln(d.out)
+		fmt.Fprintln(d.out, "\nDone.")
 		return
 	}
 	git := "git"
 	if _, err := exec.LookPath("git"); err != nil {
 		git = "(git is not installed here) git"
 	}
-	fmt.Fprintf(d.out, `The fleet stays up until you press Ctrl-C. Try:
+	fmt.Fprintf(d.out, `
+Done. The fleet stays up until you press Ctrl-C. Try:
   %[1]s -C %[2]s log godwit/state
   %[1]s clone %[2]s my-fleet     # edit, push, and watch
-  KUBECONFIG=%[3]s kubectl --context %[4]s scale deployment demoapp --replicas=9     # is put back
-  godwit get deployments --kubeconfig %[3]s --source %[2]s
-`, git, d.sourceDir, d.kubeconfig, d.names[0])
+  KUBECONFIG=%[6]s kubectl --context %[4]s scale deployment demoapp --replicas=9     # is put back
+  %[5]s get deployments -A --kubeconfig %[3]s --source %[2]s
+`, git, d.sourceDir, strings.ReplaceAll(d.kubeconfig, string(os.PathListSeparator), ","), d.names[0], os.Args[0], d.kubeconfig)
 }
 
 // membersByName finds the credentials of contexts.
