@@ -59,7 +59,7 @@ type Config struct {
 
 	// sourceDir is a folder given by --source, read as it is on disk.
 	sourceDir string
-	// sourceGiven: --source says what the source is.
+	// sourceGiven: --source, or a file named by --config, says what the source is.
 	sourceGiven bool
 }
 
@@ -168,6 +168,7 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	c.sourceGiven = explicit
 	return c, c.locate(cmd)
 }
 

@@ -25,8 +25,8 @@ func newValidate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [PATH...]",
 		Short: "Print every finding of the source, offline",
-		Long: `validate reads the source (--source, or else the repository that the paths are in, or else the folder
-it is called in) and prints every finding with file, line and code. It prints nothing if all is well. With paths it prints those of these files and folders alone; the rest of the
+		Long: `validate reads the source (what --source or the file given by --config names, or else the repository that
+the paths are in, or else the folder it is called in) and prints every finding with file, line and code. It prints nothing if all is well. With paths it prints those of these files and folders alone; the rest of the
 source is read all the same, since policies and templates belong together.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			c, output, err := configured(cmd, "text", "json", "sarif")

@@ -299,7 +299,7 @@ func TestHashChangesWithWhatIsShown(t *testing.T) {
 		repo.Commit("main", change, "change")
 		tree := fetch(t, s).FS.(gitstate.HashFS)
 		got := map[string]string{}
-		for _, name := range []string{".", "a", "b", "b/link", "c", "c/f", "shared/f"} {
+		for _, name := range []string{".", "a", "b", "b/link", "c", "c/f", "common/f"} {
 			hash, err := tree.Hash(name)
 			must(t, err)
 			got[name] = hash
@@ -308,7 +308,7 @@ func TestHashChangesWithWhatIsShown(t *testing.T) {
 	}
 	changed := func(before, after map[string]string) []string {
 		var names []string
-		for _, name := range []string{".", "a", "b", "b/link", "c", "c/f", "shared/f"} {
+		for _, name := range []string{".", "a", "b", "b/link", "c", "c/f", "common/f"} {
 			if before[name] != after[name] {
 				names = append(names, name)
 			}
@@ -316,11 +316,11 @@ func TestHashChangesWithWhatIsShown(t *testing.T) {
 		return names
 	}
 	one := hashes(map[string]string{"a/f": "1", "b/link@": "../common/f", "c/f": "1", "common/f": "1"})
-	if one["a"] != one["c"] || one["b/link"] != one["shared/f"] {
+	if one["a"] != one["c"] || one["b/link"] != one["common/f"] {
 		t.Error("equal content has different hashes")
 	}
-	two := hashes(map[string]string{"shared/f": "2"})
-	if diff := cmp.Diff([]string{".", "b", "b/link", "shared/f"}, changed(one, two)); diff != "" {
+	two := hashes(map[string]string{"common/f": "2"})
+	if diff := cmp.Diff([]string{".", "b", "b/link", "common/f"}, changed(one, two)); diff != "" {
 		t.Errorf("after a change behind a link:\n%s", diff)
 	}
 	three := hashes(map[string]string{"a/f": "3"})
