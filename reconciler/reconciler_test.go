@@ -291,7 +291,10 @@ func newWorld(t *testing.T, files map[string]string, change func(*Config)) *worl
 	return w
 }
 
-// for runs the loop for a while.
+// later moves the clock of the bubble on; nobody waits for it.
+func later(d time.Duration) { time.Sleep(d) } // of synctest: takes no time
+
+// runFor runs the loop for a while.
 func (w *world) runFor(t *testing.T, d time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -401,7 +404,7 @@ func TestASourceThatCannotBeReadKeepsTheLastCommitInForce(t *testing.T) {
 		w.source.err = io.ErrUnexpectedEOF
 		w.source.mu.Unlock()
 		w.source.push(map[string]string{"m1.yaml": member1})
-		time.Sleep(2 * time.Minute) // of the bubble's clock
+		later(2 * time.Minute)
 		if n := w.fleet.works("m1"); n != 1 {
 			t.Errorf("%d works on m1 while the source cannot be read, want 1", n)
 		}
@@ -418,9 +421,9 @@ func TestThePollSeesAPush(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		time.Sleep(5 * time.Second) // of the bubble's clock
+		later(5 * time.Second)
 		w.source.push(placed())
-		time.Sleep(16 * time.Second) // of the bubble's clock
+		later(16 * time.Second)
 		if n := w.fleet.works("m1"); n != 1 {
 			t.Errorf("%d works on m1 a poll after the push, want 1", n)
 		}
@@ -460,7 +463,7 @@ func TestPassesAreCoalesced(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
 		for range 1000 {
-			time.Sleep(10 * time.Millisecond) // of the bubble's clock
+			later(10 * time.Millisecond)
 			w.fleet.signal()
 		}
 		cancel()
@@ -480,7 +483,7 @@ func TestNewsOfMembersDelaysNoPush(t *testing.T) {
 		go func() { done <- w.Run(ctx) }()
 		news := func(d time.Duration) {
 			for range d / (10 * time.Millisecond) {
-				time.Sleep(10 * time.Millisecond) // of the bubble's clock
+				later(10 * time.Millisecond)
 				w.fleet.signal()
 			}
 		}

@@ -169,7 +169,11 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		case manifest.Cluster:
 			clusters = append(clusters, o)
 		case manifest.Interpreter:
-			customizations = append(customizations, o)
+			if o.Kind == "ResourceInterpreterCustomization" {
+				customizations = append(customizations, o)
+			} else {
+				others = append(others, o)
+			}
 		case manifest.Rebalancer:
 			orders = append(orders, o)
 		case manifest.Template:

@@ -148,7 +148,7 @@ func checkSpread(r *Report, at Path, p *policyv1alpha1.Placement) {
 		case c.SpreadByField != "" && c.SpreadByLabel != "":
 			r.Error("spread-conflict", at, "spreadByField and spreadByLabel exclude each other; keep one of the two")
 		case c.SpreadByLabel != "":
-			r.Warning("no-effect", at.At("spreadByLabel"), "is not implemented by any scheduler; use spreadByField")
+			r.Warning("no-effect", at.At("spreadByLabel"), "has no effect, as in Karmada; use spreadByField")
 		case slices.Contains(fields, c.SpreadByField):
 			if !repeated[c.SpreadByField] {
 				r.Error("duplicate-spread-field", at.At("spreadByField"), "%q is used twice; merge the two constraints", c.SpreadByField)
