@@ -289,3 +289,24 @@ func TestDiffWritesWhatIsHeld(t *testing.T) {
 		t.Errorf("the source commit alone: Diff = %v, %v, want nothing", files, err)
 	}
 }
+
+func TestWorksTakenOutOfTheRecordKnowThatTheyAreToStay(t *testing.T) {
+	before := someState()
+	keep := true
+	before.Bindings[BindingKey{"default", "web-deployment"}].Spec.PreserveResourcesOnDeletion = &keep
+	path := "works/kube02/default/deployment.apps_web.yaml"
+	now := before.Clone()
+	if lost := before.Without(now); len(lost) > 0 {
+		t.Fatalf("nothing was taken out, and %v is lost", lost)
+	}
+	delete(now.Works, path)
+	delete(now.Bindings, BindingKey{"default", "web-deployment"})
+	if lost := before.Without(now); len(lost) != 1 || !lost[path].Preserve {
+		t.Errorf("lost %v, want the work at %s, to be preserved", lost, path)
+	}
+	gone := NewRetired("kube02", before.Works[path].ID, time.Now(), "Unscheduled", false)
+	now.Retired[gone.Path()] = gone
+	if lost := before.Without(now); len(lost) > 0 {
+		t.Errorf("%v is retired already", lost)
+	}
+}

@@ -259,7 +259,8 @@ func (s *State) SourceCommits() []string {
 	return commits
 }
 
-// Without lists the works of s that now neither has nor retires, by path.
+// Without lists the works of s that now neither has nor retires, by path. They know whether their
+// binding wanted them to stay on the member: now may not have that binding any more.
 func (s *State) Without(now *State) map[string]Work {
 	var lost map[string]Work
 	for path, w := range s.Works {
@@ -270,6 +271,11 @@ func (s *State) Without(now *State) map[string]Work {
 		}
 		if lost == nil {
 			lost = map[string]Work{}
+		}
+		if known, err := Identify(w); err == nil {
+			b := s.Bindings[BindingOf(known.ID)]
+			known.Preserve = b != nil && b.Spec.PreserveResourcesOnDeletion != nil && *b.Spec.PreserveResourcesOnDeletion
+			w = known
 		}
 		lost[path] = w
 	}

@@ -86,7 +86,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			total--
 			continue
 		}
-		works[i], preserve[i] = w, p.preserves(w.ID) || isGeneratedNamespace(w)
+		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w)
 		if preserve[i] {
 			total--
 		} else {
