@@ -72,6 +72,33 @@ type Meta struct {
 	Held []Held `json:"held,omitempty"`
 	// Braked names members on which deletions are held back, sorted by name.
 	Braked []Braked `json:"braked,omitempty"`
+	// FailoverBrake is set while no eviction may begin; nil means that they may.
+	FailoverBrake *Brake `json:"failoverBrake,omitempty"`
+	// Evictions are those that began within the last minute before the pass, by time and member.
+	Evictions []Evictions `json:"evictions,omitempty"`
+}
+
+// Brake holds back evictions.
+type Brake struct {
+	Since   time.Time `json:"since"`
+	Message string    `json:"message"`
+	// Approved: a person knows better, and evictions begin all the same until most members are back.
+	Approved bool `json:"approved,omitempty"`
+}
+
+// Same tells whether two brakes are the same; nil is one too.
+func (b *Brake) Same(o *Brake) bool {
+	if b == nil || o == nil {
+		return b == o
+	}
+	return b.Since.Equal(o.Since) && b.Message == o.Message && b.Approved == o.Approved
+}
+
+// Evictions are those of one pass from one member.
+type Evictions struct {
+	Time    time.Time `json:"time"`
+	Cluster string    `json:"cluster"`
+	Count   int       `json:"count"`
 }
 
 // Source is where the templates and policies came from. The URL has no credentials in it.
@@ -228,7 +255,8 @@ func Diff(prev, next *State) ([]File, error) {
 			files = append(files, File{Path: path})
 		}
 	}
-	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) || !slices.Equal(prev.Meta.Braked, next.Meta.Braked) {
+	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) || !slices.Equal(prev.Meta.Braked, next.Meta.Braked) ||
+		!prev.Meta.FailoverBrake.Same(next.Meta.FailoverBrake) {
 		put(MetaPath, next.Meta)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })

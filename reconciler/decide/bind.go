@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,6 +48,11 @@ type bound struct {
 	refused corev1.ResourceList
 	// held is what its old targets would use, where a quota does not allow even that; nil as above.
 	held corev1.ResourceList
+	failing
+	// stayed is the binding before it left members in this pass.
+	stayed *workv1alpha2.ResourceBinding
+	// lingering are members where it is kept for what needs it and is still there.
+	lingering []string
 }
 
 // bind decides for every template which policy holds it and where it runs.
@@ -85,6 +91,7 @@ func (p *pass) bind() {
 		}
 	}
 	p.reconsider(peers)
+	p.evict(peers)
 	p.Memo.forget(p.input)
 	p.depend()
 	for _, b := range p.bound {
@@ -190,7 +197,9 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 		return
 	}
 	if p.claim(b, choice) {
+		p.tend(b)
 		p.schedule(b, peers)
+		p.threaten(b)
 		if b.old != nil {
 			p.settled(b, choice)
 		}
@@ -207,11 +216,8 @@ func (p *pass) choose(b *bound) policy.Choice {
 	return p.input.policies.value.Choose(t, held, policy.Options{OverrideExists: p.input.overrides.value.Has, Unreadable: p.unreadable})
 }
 
-// unreadable holds for policies that may be in the source all the same: what refuses them, or the
-// source, cannot be used now.
-func (p *pass) unreadable(c policy.Claim) bool {
-	return p.lost || p.input.policies.value.refused[c]
-}
+// unreadable holds for policies that may be in the source all the same: it cannot be read in full now.
+func (p *pass) unreadable(policy.Claim) bool { return p.lost }
 
 func (p *pass) unbound(id api.ID, message string) {
 	p.Unbound = append(p.Unbound, Unbound{id, message})
@@ -234,6 +240,8 @@ func (p *pass) release(b *bound, choice policy.Choice) {
 	next := *b.old
 	next.Spec.Policy = nil
 	b.next = &next
+	p.tend(b)
+	p.threaten(b) // nobody takes failover away from what stays where it is
 	b.row.Clusters, b.row.Message = next.Spec.Clusters, choice.Message
 	p.unbound(b.template.ID, choice.Message)
 }
@@ -287,11 +295,21 @@ func kindOf(key record.BindingKey) string {
 // with is a copy of annotations with one key set, without the marks of Karmada's claims.
 func with(annotations map[string]string, key, value string) map[string]string {
 	next := map[string]string{key: value}
-	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced} {
+	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced, annotationOperator} {
 		if v, ok := annotations[k]; ok && k != key {
 			next[k] = v
 		}
 	}
+	return next
+}
+
+// without is a copy of annotations without one.
+func without(annotations map[string]string, key string) map[string]string {
+	if _, ok := annotations[key]; !ok {
+		return annotations
+	}
+	next := maps.Clone(annotations)
+	delete(next, key)
 	return next
 }
 
@@ -319,7 +337,7 @@ func labelsOf(o api.Object) map[string]string {
 }
 
 // schedule asks for clusters and writes the answer into the binding.
-func (p *pass) schedule(b *bound, peers *schedule.Peers) {
+func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	result := p.fleet.schedule.Schedule(schedule.Request{
 		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
 		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
@@ -341,13 +359,13 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) {
 		next.Spec.Clusters = result.Clusters
 		status.Conditions = withScheduled(status.Conditions, metav1.ConditionFalse, string(result.Failure), result.Message, p.Now)
 		peers.Put(next)
-		return
+		return result
 	case !result.Trigger.Asks():
 		b.row.Message = standing[result.Trigger]
 		if result.Trigger == schedule.Standing && overQuota(status.Conditions) {
 			status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", scheduled, p.Now)
 		}
-		return
+		return result
 	}
 	placement := p.fleet.schedule.AppliedPlacement(next.Spec.Placement)
 	if !slices.EqualFunc(next.Spec.Clusters, result.Clusters, sameTarget) || next.Annotations[schedule.AnnotationAppliedPlacement] != placement || triggered(next) {
@@ -362,6 +380,7 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) {
 	status.SchedulerObservedAffinityName, status.SchedulerObservedGeneration = result.Affinity, 0
 	status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", scheduled, p.Now)
 	peers.Put(next)
+	return result
 }
 
 // scheduled is what the Scheduled condition says of success.
@@ -404,7 +423,11 @@ func (p *pass) unhealthy(b *bound) map[string]bool {
 		return nil
 	}
 	var names map[string]bool
-	for _, item := range p.copies(b, b.old) {
+	items := b.copies
+	if items == nil {
+		items = p.copies(b, b.old, p.Previous.Works)
+	}
+	for _, item := range items {
 		if item.Health == workv1alpha2.ResourceUnhealthy {
 			if names == nil {
 				names = map[string]bool{}

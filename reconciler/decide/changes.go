@@ -14,6 +14,7 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 )
 
 // Reason is the word for why something changed, as the trailer Godwit-Reason carries it.
@@ -25,12 +26,16 @@ const (
 	ClusterFailure Reason = "ClusterFailure"
 	Rebalance      Reason = "Rebalance"
 	PurgeDone      Reason = "PurgeDone"
+	CooldownEnded  Reason = "CooldownEnded"
 	Operator       Reason = "Operator"
 	Status         Reason = "Status"
+
+	ApplicationFailure = Reason(failover.ApplicationFailure)
+	TaintEviction      = Reason(failover.TaintEviction)
 )
 
 // weight ranks reasons: a commit that has several gives the first.
-var weight = []Reason{ClusterFailure, Rebalance, PolicyChange, TemplateChange, Operator, PurgeDone, Status}
+var weight = []Reason{ClusterFailure, ApplicationFailure, TaintEviction, Rebalance, PolicyChange, TemplateChange, Operator, CooldownEnded, PurgeDone, Status}
 
 // Commit is what is written to the state branch: the files, and the words that say why.
 type Commit struct {
@@ -41,29 +46,45 @@ type Commit struct {
 	Source  string
 	Time    time.Time
 	Version string
+	// Events are what the words are made of, those that weigh most first.
+	Events []Event
 	// StatusAlone: nothing was decided, only what was seen is written down.
 	StatusAlone bool
 }
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{"schedule", "delete", "hold", "remove", "update", "cluster", "purge", "terms", "status"}
+var verbs = []string{"failover", "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
 
-// event is one line of what a pass changed.
-type event struct {
-	verb, object, what string
-	reason             Reason
+// Event is one thing that a pass decided, or saw and writes down.
+type Event struct {
+	// Verb is what was done: failover, brake, blocked, leave, schedule, delete, hold, remove, update,
+	// cluster, cooldown, purge, terms or status.
+	Verb string
+	// Object is the binding, the member or the like that it was done to.
+	Object string
+	// What in a few words, and why in more; Why may be empty.
+	What, Why string
+	Reason    Reason
+	// From are the members that a failover leaves, joined by commas.
+	From string
+	// Binding is the row it is about; nil if it is about none.
+	Binding *BindingRow
 }
 
-func (e event) compare(o event) int {
+func happened(verb, object, what string, reason Reason) Event {
+	return Event{Verb: verb, Object: object, What: what, Reason: reason}
+}
+
+func (e Event) compare(o Event) int {
 	return cmp.Or(
-		cmp.Compare(slices.Index(verbs, e.verb), slices.Index(verbs, o.verb)),
-		cmp.Compare(slices.Index(weight, e.reason), slices.Index(weight, o.reason)),
+		cmp.Compare(slices.Index(verbs, e.Verb), slices.Index(verbs, o.Verb)),
+		cmp.Compare(slices.Index(weight, e.Reason), slices.Index(weight, o.Reason)),
 	)
 }
 
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
-	events := slices.Concat(p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents())
+	events := slices.Concat(p.brakeEvents(), p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents())
 	if len(events) == 0 {
 		p.rest()
 	}
@@ -93,7 +114,8 @@ func (p *pass) conclude() error {
 	if len(events) == 0 {
 		events = p.statusEvents()
 	}
-	c := &Commit{Files: files, Source: string(p.Source.Revision), Time: now, Version: p.Options.Version}
+	slices.SortStableFunc(events, Event.compare)
+	c := &Commit{Events: events, Files: files, Source: string(p.Source.Revision), Time: now, Version: p.Options.Version}
 	c.Subject, c.Body, c.Reason = describe(events)
 	c.StatusAlone = c.Reason == Status
 	if p.approved && len(p.Works) > 0 {
@@ -104,20 +126,20 @@ func (p *pass) conclude() error {
 }
 
 // statusEvents are what is told of a pass that decided nothing.
-func (p *pass) statusEvents() []event {
-	var events []event
+func (p *pass) statusEvents() []Event {
+	var events []Event
 	for _, b := range p.bound {
 		if b.next != nil && b.old != b.next {
-			events = append(events, event{"status", b.row.Key.String(), statusText(b.next.Status.AggregatedStatus), Status})
+			events = append(events, happened("status", b.row.Key.String(), statusText(b.next.Status.AggregatedStatus), Status))
 		}
 	}
 	for _, name := range sortedKeys(p.next.Members) {
 		if p.next.Members[name] != p.Previous.Members[name] {
-			events = append(events, event{"status", name, "facts of the member", Status})
+			events = append(events, happened("status", name, "facts of the member", Status))
 		}
 	}
 	if len(events) == 0 {
-		events = append(events, event{"status", "source", "files held at their last good commit", Status})
+		events = append(events, happened("status", "source", "files held at their last good commit", Status))
 	}
 	return events
 }
@@ -134,29 +156,29 @@ func statusText(items []workv1alpha2.AggregatedStatusItem) string {
 	return strings.Join(words, ", ")
 }
 
-func (p *pass) memberEvents() []event {
-	var events []event
+func (p *pass) memberEvents() []Event {
+	var events []Event
 	for _, name := range sortedKeys(p.next.Members) {
 		next, old := p.next.Members[name], p.Previous.Members[name]
 		switch {
 		case old == nil:
-			events = append(events, event{"cluster", name, "joined, " + readyText(next), Operator})
+			events = append(events, happened("cluster", name, "joined, "+readyText(next), Operator))
 		case old == next:
 		case old.DeletionTimestamp == nil && next.DeletionTimestamp != nil:
-			events = append(events, event{"cluster", name, "leaves", Operator})
+			events = append(events, happened("cluster", name, "leaves", Operator))
 		case readiness(old).Status != readiness(next).Status:
 			reason := ClusterFailure
 			if readiness(next).Status == metav1.ConditionTrue || readiness(old).Status == "" {
 				reason = Status
 			}
-			events = append(events, event{"cluster", name, readyText(next), reason})
+			events = append(events, happened("cluster", name, readyText(next), reason))
 		case !sameRegistration(old, next):
-			events = append(events, event{"cluster", name, "registration changed", Operator})
+			events = append(events, happened("cluster", name, "registration changed", Operator))
 		}
 	}
 	for _, name := range sortedKeys(p.Previous.Members) {
 		if p.next.Members[name] == nil {
-			events = append(events, event{"cluster", name, "left", Operator})
+			events = append(events, happened("cluster", name, "left", Operator))
 		}
 	}
 	return events
@@ -170,17 +192,25 @@ func sameRegistration(a, b *clusterv1alpha1.Cluster) bool {
 }
 
 // bindingEvents fills p.Bindings and p.Works and says what changed.
-func (p *pass) bindingEvents() []event {
+func (p *pass) bindingEvents() []Event {
 	changedOn := p.changedWorks()
 	samePolicies := p.Previous.Meta.Policies == p.input.policies.value.Hash() || p.Previous.Meta.Policies == ""
-	var events []event
+	var events []Event
 	for _, b := range p.bound {
 		row := &b.row
 		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
-		if e, ok := row.event(on); ok {
-			events = append(events, e)
+		about := b.failoverEvents()
+		if len(about) > 0 {
+			row.Reason = about[0].Reason
 		}
+		if e, ok := row.event(on); ok && (len(about) == 0 || row.Change == Removed) {
+			about = append(about, e)
+		}
+		for i := range about {
+			about[i].Binding = row
+		}
+		events = append(events, about...)
 		p.Bindings = append(p.Bindings, *row)
 	}
 	return events
@@ -273,22 +303,22 @@ func (p *pass) changedWorks() map[api.ID][]string {
 }
 
 // event is the row in the words of a commit; ok is false if there is nothing to say.
-func (r *BindingRow) event(on []string) (event, bool) {
+func (r *BindingRow) event(on []string) (Event, bool) {
 	switch r.Change {
 	case Added, Moved, Scaled:
 		if r.Failure != "" && len(r.Clusters) == 0 {
-			return event{"schedule", r.Key.String(), r.Failure, r.Reason}, true
+			return happened("schedule", r.Key.String(), r.Failure, r.Reason), true
 		}
-		return event{"schedule", r.Key.String(), targetsText(r.Clusters), r.Reason}, true
+		return happened("schedule", r.Key.String(), targetsText(r.Clusters), r.Reason), true
 	case Removed:
-		return event{"remove", r.Key.String(), "the template is gone", r.Reason}, true
+		return happened("remove", r.Key.String(), "the template is gone", r.Reason), true
 	case Updated:
 		if len(on) > 0 {
-			return event{"update", r.Key.String(), strings.Join(on, " "), r.Reason}, true
+			return happened("update", r.Key.String(), strings.Join(on, " "), r.Reason), true
 		}
-		return event{"terms", r.Key.String(), "what the policy says of it", r.Reason}, true
+		return happened("terms", r.Key.String(), "what the policy says of it", r.Reason), true
 	}
-	return event{}, false
+	return Event{}, false
 }
 
 // targetsText is "kube02=3 kube03=1", or the names alone where there are no replicas.
@@ -306,33 +336,33 @@ func targetsText(clusters []workv1alpha2.TargetCluster) string {
 	return strings.Join(words, " ")
 }
 
-func (p *pass) retiredEvents() []event {
+func (p *pass) retiredEvents() []Event {
 	gone := map[string]int{}
 	for path, r := range p.Previous.Retired {
 		if _, still := p.next.Retired[path]; !still {
 			gone[r.Cluster]++
 		}
 	}
-	var events []event
+	var events []Event
 	for _, member := range sortedKeys(gone) {
 		objects := "objects"
 		if gone[member] == 1 {
 			objects = "object"
 		}
-		events = append(events, event{"purge", member, fmt.Sprintf("%d %s gone", gone[member], objects), PurgeDone})
+		events = append(events, happened("purge", member, fmt.Sprintf("%d %s gone", gone[member], objects), PurgeDone))
 	}
 	return events
 }
 
 // deletionEvents say what the brake holds anew, and what an approval lets go.
-func (p *pass) deletionEvents() []event {
+func (p *pass) deletionEvents() []Event {
 	count := func(n int) string {
 		if n == 1 {
 			return "1 object"
 		}
 		return fmt.Sprintf("%d objects", n)
 	}
-	var events []event
+	var events []Event
 	held, before := map[string]int{}, map[string]int{}
 	for _, h := range p.Held {
 		held[h.Cluster]++
@@ -342,7 +372,7 @@ func (p *pass) deletionEvents() []event {
 	}
 	for _, b := range p.next.Meta.Braked {
 		if before[b.Member] != b.Works {
-			events = append(events, event{"hold", b.Member, "the deletion of " + count(held[b.Member]) + " waits for an approval", Operator})
+			events = append(events, happened("hold", b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
 		}
 	}
 	if p.approved {
@@ -353,36 +383,41 @@ func (p *pass) deletionEvents() []event {
 			}
 		}
 		for _, member := range sortedKeys(gone) {
-			events = append(events, event{"delete", member, count(gone[member]) + ", approved", Operator})
+			events = append(events, happened("delete", member, count(gone[member])+", approved", Operator))
 		}
 	}
 	return events
 }
 
-// describe makes subject, body and reason of a commit from its events. A reason that weighs more than
+// describe makes subject, body and reason of a commit from its events, which are sorted. A reason that weighs more than
 // that of the event in the subject wins: a failure is a failure, whatever else happened.
-func describe(events []event) (subject, body string, reason Reason) {
-	slices.SortStableFunc(events, event.compare)
+func describe(events []Event) (subject, body string, reason Reason) {
 	first := events[0]
 	same := 0
-	reason = first.reason
+	reason = first.Reason
+	from := first.From // of all of them, if it is one member
 	for _, e := range events {
-		if e.verb == first.verb {
+		if e.Verb == first.Verb {
 			same++
+			if e.From != from {
+				from = ""
+			}
 		}
-		if slices.Index(weight, e.reason) < slices.Index(weight, reason) {
-			reason = e.reason
+		if slices.Index(weight, e.Reason) < slices.Index(weight, reason) {
+			reason = e.Reason
 		}
 	}
 	switch {
 	case same == 1:
-		subject = fmt.Sprintf("%s(%s): %s", first.verb, first.object, first.what)
-	case first.verb == "cluster" || first.verb == "purge" || first.verb == "hold" || first.verb == "delete":
-		subject = fmt.Sprintf("%s: %d members", first.verb, same)
-	case first.verb == "status":
-		subject = fmt.Sprintf("%s: %d objects", first.verb, same)
+		subject = fmt.Sprintf("%s(%s): %s", first.Verb, first.Object, first.What)
+	case first.Verb == "failover" && from != "":
+		subject = fmt.Sprintf("failover(%s): %d bindings", from, same)
+	case first.Verb == "cluster" || first.Verb == "purge" || first.Verb == "hold" || first.Verb == "delete":
+		subject = fmt.Sprintf("%s: %d members", first.Verb, same)
+	case first.Verb == "status":
+		subject = fmt.Sprintf("%s: %d objects", first.Verb, same)
 	default:
-		subject = fmt.Sprintf("%s: %d bindings", first.verb, same)
+		subject = fmt.Sprintf("%s: %d bindings", first.Verb, same)
 	}
 	var b strings.Builder
 	const most = 50
@@ -391,7 +426,10 @@ func describe(events []event) (subject, body string, reason Reason) {
 			fmt.Fprintf(&b, "and %d more\n", len(events)-most)
 			break
 		}
-		fmt.Fprintf(&b, "- %s %s: %s\n", e.verb, e.object, e.what)
+		fmt.Fprintf(&b, "- %s %s: %s\n", e.Verb, e.Object, e.What)
+		if e.Why != "" {
+			fmt.Fprintf(&b, "  %s\n", e.Why)
+		}
 	}
 	return subject, b.String(), reason
 }

@@ -12,6 +12,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -46,6 +47,13 @@ type Options struct {
 	SecretKey []byte
 	// MaxDeletePercent is the brake on deletions of one member's works; 0 means 50, 100 or more is off.
 	MaxDeletePercent int
+	// Failover are the settings of the failover stage.
+	Failover failover.Options
+	// MaxEvictionsPerMinute is how many workloads may leave members within a minute; 0 means any number
+	// from one member and 20 from more.
+	MaxEvictionsPerMinute int
+	// BrakeWindow is how close together outages are one event; 0 means a minute.
+	BrakeWindow time.Duration
 	// StatusInterval is how long changes that are status alone may wait for a commit; 0 means not at all.
 	StatusInterval time.Duration
 	// SourceURL, SourceBranch and SourcePath are what state.yaml says of the source.
@@ -66,6 +74,7 @@ func (o Options) withDefaults() Options {
 	if o.Namespaces == "" {
 		o.Namespaces = NamespacesNeeded
 	}
+	o.Failover.Compat = o.CompatKarmada
 	if o.MaxDeletePercent == 0 {
 		o.MaxDeletePercent = 50
 	}
@@ -85,7 +94,11 @@ type Input struct {
 	// the members have them, and neither works/ nor retired/ says so. They are retired like any other
 	// work that is not wanted. Nil means none.
 	Dropped map[string]record.Work
-	Seen    Observations
+	// Edited tells when people's commits at the end of the branch changed bindings, as a revert does:
+	// what makes them move counts from then on. Nil means that there are none.
+	Edited map[record.BindingKey]time.Time
+	Seen   Observations
+	// Now is the clock, of which full seconds count: nothing finer is on record.
 	Now     time.Time
 	Options Options
 	// Memo carries work over from earlier calls; nil means none. A Memo serves one caller at a time.
@@ -179,6 +192,7 @@ type HeldDeletion struct {
 // Next decides. The error is that of a state or source that cannot be read at all.
 func Next(in Input) (*Decision, error) {
 	in.Options = in.Options.withDefaults()
+	in.Now = in.Now.UTC().Truncate(time.Second)
 	if in.Previous == nil {
 		in.Previous = record.New()
 	}
@@ -190,6 +204,7 @@ func Next(in Input) (*Decision, error) {
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision}}
 	p.read()
+	p.news = p.Memo.look(p.Seen)
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()
@@ -231,6 +246,8 @@ type pass struct {
 	approved bool
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool
+	// news tells of which members something else was seen than the last time.
+	news map[string]bool
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool

@@ -116,6 +116,12 @@ func (p *pass) attach(b *bound, owners []*bound) {
 			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
+		// Differs from Karmada: what a copy needs stays as long as the copy does.
+		for _, task := range o.next.Spec.GracefulEvictionTasks {
+			if task.PurgeMode != policyv1alpha1.PurgeDirectly {
+				b.lingering = append(b.lingering, task.FromCluster)
+			}
+		}
 	}
 	if next.Spec.Placement == nil {
 		p.inherit(b, next, owners)

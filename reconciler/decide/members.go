@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -41,11 +39,6 @@ func compileClusters(objects []*manifest.Object) ([]*registration, []render.Find
 			continue
 		}
 		registered = append(registered, &registration{o, c})
-		for i, t := range c.Spec.Taints {
-			if t.Effect == corev1.TaintEffectNoExecute {
-				findings = append(findings, evictsNothing(o, "spec", "taints", strconv.Itoa(i)))
-			}
-		}
 	}
 	return registered, findings
 }

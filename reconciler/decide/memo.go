@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
@@ -108,7 +109,7 @@ type compiled struct {
 	objects   []*manifest.Object
 	templates []*manifest.Object
 	all       map[api.ID]*manifest.Object // by identity without version
-	policies  part[*policies]
+	policies  part[*policy.Set]
 	overrides part[*override.Set]
 	rules     part[*interpret.Interpreter]
 	clusters  part[[]*registration]
@@ -187,7 +188,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	for _, t := range c.templates {
 		c.all[t.ID.Unversioned()] = t
 	}
-	c.policies = last.policies.again(m, policies, compilePolicies)
+	c.policies = last.policies.again(m, policies, policy.Compile)
 	c.overrides = last.overrides.again(m, overrides, override.Compile)
 	c.rules = last.rules.again(m, customizations, compileRules)
 	c.clusters = last.clusters.again(m, clusters, compileClusters)
@@ -265,16 +266,18 @@ type bindingMemo struct {
 	replicas interpret.Replicas
 	zero     []string
 	choice   policy.Choice
+	// wake is when time alone changes something; zero means never.
+	wake time.Time
 }
 
 // settled remembers that b's binding stays as it is. What a quota refused depends on other bindings;
 // what is admitted as it was stays admitted, whatever they use.
 func (p *pass) settled(b *bound, choice policy.Choice) {
-	if p.Options.Explain || b.kept || b.refused != nil || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+	if p.Options.Explain || b.kept || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)
-	m.row, m.replicas, m.zero, m.choice = b.row, b.replicas, b.zero, choice
+	m.row, m.replicas, m.zero, m.choice, m.wake = b.row, b.replicas, b.zero, choice, b.wake
 	p.Memo.bindings[b.template.ID] = &m
 }
 
@@ -297,11 +300,28 @@ func (p *pass) recall(b *bound) bool {
 		}
 		m.policies, m.choice = now.policies, choice
 	}
+	if !m.wake.IsZero() && !p.Now.Before(m.wake) || p.stirred(b.old) {
+		return false
+	}
+	if b.wake = m.wake; !b.wake.IsZero() {
+		p.wakeAt(b.wake)
+	}
 	b.next, b.row, b.replicas, b.zero = b.old, m.row, m.replicas, m.zero
 	if m.choice.Policy == nil {
 		p.unbound(b.template.ID, m.choice.Message)
 	}
 	return true
+}
+
+// stirred tells whether there is news of copies whose health can move the binding.
+func (p *pass) stirred(b *workv1alpha2.ResourceBinding) bool {
+	if b == nil || !managed(&b.Spec) && len(p.Edited) == 0 {
+		return false
+	}
+	if _, edited := p.Edited[record.BindingKey{Namespace: b.Namespace, Name: b.Name}]; edited {
+		return true
+	}
+	return managed(&b.Spec) && slices.ContainsFunc(expectedClusters(b), func(member string) bool { return p.news[member] })
 }
 
 func sameChoice(a, b policy.Choice) bool {
@@ -321,7 +341,7 @@ func (m *Memo) forget(c *compiled) {
 
 func (p *pass) inputsOf(b *bound) bindingMemo {
 	return bindingMemo{
-		template: b.template, policies: p.input.policies.value.Set, override: p.input.overrides.value, rules: p.input.rules.value,
+		template: b.template, policies: p.input.policies.value, override: p.input.overrides.value, rules: p.input.rules.value,
 		orders: p.input.orders.version, classes: p.input.priorities.version, fleet: p.fleet, old: b.old, lost: p.lost,
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 )
 
 // Observations are the facts about members as last seen. A value is a snapshot: it is never
@@ -14,6 +16,8 @@ import (
 type Observations struct {
 	// Members by name. A member that was never looked at is not in it.
 	Members map[string]MemberFacts
+	// CutOff says why the observer knows that it is cut off from the world; empty means that it does not.
+	CutOff string
 }
 
 // MemberFacts is what is known of one member.
@@ -45,15 +49,23 @@ type MemberFacts struct {
 
 // CopyFacts is what is known of one object on one member.
 type CopyFacts struct {
-	// Applied is the hash of the work that was applied last; empty means none was.
+	// Applied is the hash of the work that was applied last; empty means none was, and
+	// AppliedAsDecided that it is the one decided, whichever that is.
 	Applied string
 	// Live is the object as observed; nil means not there or not seen yet.
 	Live api.Object
+	// Health and Status are given in place of Live by those who have no object: the record and simulated
+	// members. Empty and nil mean that they are to be told from Live.
+	Health workv1alpha2.ResourceHealth
+	Status *runtime.RawExtension
 	// Reason and Message describe the last failure to apply or delete; empty means it went well.
 	Reason, Message string
 	// Gone: the object was to be deleted, and the member confirmed that nothing of ours is left of it.
 	Gone bool
 }
+
+// AppliedAsDecided stands for the hash of the work that was decided.
+const AppliedAsDecided = "*"
 
 // Reasons of CopyFacts, stable words that reach the user in appliedMessage.
 const (

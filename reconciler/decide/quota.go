@@ -292,26 +292,26 @@ func (p *pass) ofQuota(id api.ID) bool {
 }
 
 // quotaEvents says which members' shares changed. It reads p.Works.
-func (p *pass) quotaEvents() []event {
-	on := map[event][]string{}
+func (p *pass) quotaEvents() []Event {
+	on := map[Event][]string{}
 	for _, w := range p.Works {
 		if !p.ofQuota(w.ID) {
 			continue
 		}
-		e := event{verb: "update", object: w.ID.Namespace + "/" + w.ID.Name, reason: PolicyChange}
+		e := Event{Verb: "update", Object: w.ID.Namespace + "/" + w.ID.Name, Reason: PolicyChange}
 		if w.Change == Removed {
-			e.verb = "remove"
+			e.Verb = "remove"
 		}
 		on[e] = append(on[e], w.Cluster)
 	}
-	events := make([]event, 0, len(on))
+	events := make([]Event, 0, len(on))
 	for e, members := range on {
-		e.what = "ResourceQuota on " + strings.Join(members, " ")
-		if e.verb == "remove" {
-			e.what = "ResourceQuota no longer on " + strings.Join(members, " ")
+		e.What = "ResourceQuota on " + strings.Join(members, " ")
+		if e.Verb == "remove" {
+			e.What = "ResourceQuota no longer on " + strings.Join(members, " ")
 		}
 		events = append(events, e)
 	}
-	slices.SortFunc(events, func(a, b event) int { return strings.Compare(a.object+a.verb, b.object+b.verb) })
+	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(a.Object+a.Verb, b.Object+b.Verb) })
 	return events
 }

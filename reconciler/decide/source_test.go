@@ -3,7 +3,6 @@ package decide_test
 import (
 	"io/fs"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -168,13 +167,6 @@ func TestRevertToABrokenTreeHoldsTheNewestGoodVersion(t *testing.T) {
 	w.push(base, broken)
 	want(t, "works", w.works(), []string{"m1/default/configmap_a"})
 	want(t, "held", w.held(), []string{"c.yaml@c3"})
-}
-
-func TestKindsNotActedUponAreRefused(t *testing.T) {
-	w := newWorld(t)
-	d := w.push(fleet(1) + file("web.yaml", deployment("web", 1), policyFor("p", "Deployment", everywhere+", propagateDeps: true, failover: {application: {decisionConditions: {tolerationSeconds: 60}}}")))
-	want(t, "refused", slices.Contains(codes(d), "error not-supported web.yaml"), true)
-	want(t, "works", w.works(), []string{})
 }
 
 func TestRequiredWorkloadsOfARebalancer(t *testing.T) {

@@ -3,15 +3,19 @@ package decide
 import (
 	"cmp"
 	"encoding/hex"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/godwit-gitops/godwit/api"
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 )
 
 // statusSettle is how long status rests after a commit before it is written, so that the record
@@ -36,16 +40,15 @@ func (p *pass) aggregate() {
 		return
 	}
 	due := p.statusDue()
-	news := p.Memo.look(p.Seen)
 	for _, b := range p.bound {
 		if b.next == nil {
 			continue
 		}
 		made := p.Memo.rendered[b.row.Key]
-		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return news[w.Member] }) {
+		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
 			continue
 		}
-		items := p.copies(b, b.next)
+		items := p.watch(b, b.next, p.next.Works)
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
 			made.settled = settled
@@ -53,7 +56,7 @@ func (p *pass) aggregate() {
 		if settled {
 			continue
 		}
-		if p.Now.Before(due) {
+		if p.Now.Before(due) && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
 			p.wakeAt(due)
 			continue
 		}
@@ -74,7 +77,7 @@ func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
 
 // copies is what the copies of a binding look like. A member that does not answer keeps what was last
 // seen there: silence is no news of the application.
-func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding) []workv1alpha2.AggregatedStatusItem {
+func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) []workv1alpha2.AggregatedStatusItem {
 	before := map[string]workv1alpha2.AggregatedStatusItem{}
 	for _, item := range binding.Status.AggregatedStatus {
 		before[item.ClusterName] = item
@@ -83,10 +86,13 @@ func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding) []workv1a
 	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
 	for _, name := range expected {
 		old, known := before[name]
-		item, fresh := p.copyStatus(b, name)
+		item, fresh := p.copyStatus(b, name, works)
 		switch {
 		case !fresh && known:
 			item = old
+			if len(binding.Spec.GracefulEvictionTasks) > 0 && !failover.Leaving(&binding.Spec, name) && p.Seen.Members != nil {
+				item.Applied = false // a task ends on nothing but what is seen
+			}
 		case !fresh:
 			item = workv1alpha2.AggregatedStatusItem{ClusterName: name, Health: workv1alpha2.ResourceUnknown}
 		}
@@ -111,7 +117,7 @@ func expectedClusters(b *workv1alpha2.ResourceBinding) []string {
 }
 
 // copyStatus is what is known of the copy on a member; fresh is false where the member cannot tell.
-func (p *pass) copyStatus(b *bound, member string) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
+func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
 	facts, ok := p.Seen.Members[member]
 	if !ok || facts.Ready != metav1.ConditionTrue {
 		return item, false
@@ -121,12 +127,12 @@ func (p *pass) copyStatus(b *bound, member string) (item workv1alpha2.Aggregated
 		return item, false
 	}
 	item = workv1alpha2.AggregatedStatusItem{ClusterName: member, Health: workv1alpha2.ResourceUnknown}
-	wanted := p.next.Works[record.WorkPath(member, b.row.Template)]
+	wanted := works[record.WorkPath(member, b.row.Template)]
 	switch {
 	case seen.Reason != "":
 		item.AppliedMessage = seen.Reason + ": " + seen.Message
 		return item, true
-	case seen.Applied == "" || seen.Applied != HashText(wanted.Hash):
+	case seen.Applied == "" || seen.Applied != AppliedAsDecided && seen.Applied != HashText(wanted.Hash):
 		return item, false // on its way
 	}
 	item.Applied = true
@@ -135,8 +141,34 @@ func (p *pass) copyStatus(b *bound, member string) (item workv1alpha2.Aggregated
 		if err == nil {
 			item.Health = health
 		}
+		if preserves(&b.next.Spec) {
+			item.Status = p.reflected(seen.Live)
+		}
+	}
+	item.Health = cmp.Or(seen.Health, item.Health)
+	if seen.Status != nil {
+		item.Status = seen.Status
 	}
 	return item, true
+}
+
+// preserves tells whether the status of copies has to be on record, for the copy that takes over.
+func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
+	f := spec.Failover
+	return f != nil && (f.Application != nil && f.Application.StatePreservation != nil || f.Cluster != nil && f.Cluster.StatePreservation != nil)
+}
+
+// reflected is what the rules take out of the status of a copy; nil if that is nothing.
+func (p *pass) reflected(live api.Object) *runtime.RawExtension {
+	status, err := p.input.rules.value.Status(live)
+	if err != nil || len(status) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: raw}
 }
 
 // HashText is a work's hash as facts about copies give it.

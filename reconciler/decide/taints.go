@@ -3,7 +3,6 @@ package decide
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,11 +39,6 @@ func compileTaintPolicies(objects []*manifest.Object) ([]*taintPolicy, []render.
 			continue
 		}
 		policies = append(policies, &taintPolicy{p, affinity.Compile(p.Spec.TargetClusters)})
-		for i, t := range p.Spec.Taints {
-			if t.Effect == corev1.TaintEffectNoExecute {
-				findings = append(findings, evictsNothing(o, "spec", "taints", strconv.Itoa(i)))
-			}
-		}
 	}
 	slices.SortStableFunc(policies, func(a, b *taintPolicy) int {
 		return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -66,18 +60,15 @@ func (p *pass) taints(next, old *clusterv1alpha1.Cluster) []corev1.Taint {
 		taints = append(taints, t)
 		return true
 	}
+	ours := p.policyTaints(next, old, add, &taints)
 	ready := readiness(next)
-	key := map[metav1.ConditionStatus]string{
-		metav1.ConditionFalse:   clusterv1alpha1.TaintNotReady,
-		metav1.ConditionUnknown: clusterv1alpha1.TaintUnreachable,
-	}[ready.Status]
+	key := outageKeys[ready.Status]
 	if key != "" {
 		add(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
 		if !p.Options.CompatKarmada {
 			add(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute})
 		}
 	}
-	ours := p.policyTaints(next, old, add, &taints)
 	if len(ours) > 0 {
 		next.Annotations = withAnnotation(next.Annotations, annotationPolicyTaints, strings.Join(ours, ","))
 	}
@@ -96,6 +87,26 @@ func (p *pass) taints(next, old *clusterv1alpha1.Cluster) []corev1.Taint {
 		}
 	}
 	return taints
+}
+
+// outageKeys are the keys of the taints that a member's health puts on it.
+var outageKeys = map[metav1.ConditionStatus]string{
+	metav1.ConditionFalse:   clusterv1alpha1.TaintNotReady,
+	metav1.ConditionUnknown: clusterv1alpha1.TaintUnreachable,
+}
+
+// isOutage tells whether a NoExecute taint of a member is there because of its health alone. One that
+// a person or a ClusterTaintPolicy put there evicts as in Karmada.
+func (p *pass) isOutage(member string, t corev1.Taint) bool {
+	if t.Key != clusterv1alpha1.TaintNotReady && t.Key != clusterv1alpha1.TaintUnreachable {
+		return false
+	}
+	if slices.Contains(strings.Split(p.next.Members[member].Annotations[annotationPolicyTaints], ","), taintText(t)) {
+		return false
+	}
+	return !slices.ContainsFunc(p.input.clusters.value, func(r *registration) bool {
+		return r.cluster.Name == member && slices.ContainsFunc(r.cluster.Spec.Taints, sameTaint(t))
+	})
 }
 
 // policyTaints applies the policies in order and returns the taints that are theirs, sorted.

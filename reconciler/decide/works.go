@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/divide"
@@ -91,7 +92,7 @@ type works struct {
 func (w *works) binding(b *bound) {
 	spec := &b.next.Spec
 	all := targets(b.next)
-	if b.kept || b.template == nil {
+	if b.kept || b.template == nil || w.purging(b) {
 		w.carry(b, all)
 		return
 	}
@@ -114,6 +115,9 @@ func (w *works) binding(b *bound) {
 			w.carryTo(b, task.FromCluster)
 		}
 	}
+	for _, member := range b.lingering {
+		w.carryTo(b, member)
+	}
 }
 
 // carry keeps the works as they were.
@@ -122,13 +126,21 @@ func (w *works) carry(b *bound, all []workv1alpha2.TargetCluster) {
 		w.carryTo(b, target.Name)
 	}
 	for _, task := range b.next.Spec.GracefulEvictionTasks {
-		w.carryTo(b, task.FromCluster)
+		if task.PurgeMode != policyv1alpha1.PurgeDirectly {
+			w.carryTo(b, task.FromCluster)
+		}
+	}
+	for _, member := range b.lingering {
+		w.carryTo(b, member)
 	}
 }
 
 func (w *works) carryTo(b *bound, member string) {
 	w.now.repeats = false
 	path := record.WorkPath(member, b.row.Template)
+	if _, made := w.next.Works[path]; made {
+		return
+	}
 	if old, ok := w.Previous.Works[path]; ok {
 		w.put(withTerms(old, b), b.row.Template)
 	}
@@ -166,6 +178,7 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
 		Workload: b.replicas.Workload, Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
+		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
 	made, result, err := w.make(b.template, c)
 	if err != nil {
@@ -195,6 +208,7 @@ type workMemo struct {
 	replicas    int32
 	workload    bool
 	completions int32 // -1 stands for none
+	labels      map[string]string
 	overrides   override.Key
 	rules       string
 	fleet       string
@@ -204,7 +218,7 @@ type workMemo struct {
 func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, override.Result, error) {
 	key := workKey{c.ID, c.Cluster.Name}
 	want := workMemo{
-		template: template, replicas: c.Target.Replicas, workload: c.Workload, completions: -1,
+		template: template, replicas: c.Target.Replicas, workload: c.Workload, completions: -1, labels: c.Labels,
 		overrides: w.renderer.Overrides.Key(c.ID, labelsOf(c.Template), c.Cluster), rules: w.renderer.Rules.Hash(), fleet: w.Options.Fleet,
 	}
 	if c.Completions != nil {
@@ -227,7 +241,7 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 
 func sameInputs(a, b *workMemo) bool {
 	return a.template == b.template && a.replicas == b.replicas && a.workload == b.workload && a.completions == b.completions &&
-		a.overrides == b.overrides && a.rules == b.rules && a.fleet == b.fleet
+		maps.Equal(a.labels, b.labels) && a.overrides == b.overrides && a.rules == b.rules && a.fleet == b.fleet
 }
 
 // recorded is the work of an object: its text, which for a Secret has no values in it, and its hash.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 )
 
 // filter is a condition on a member. reason is what Karmada says of those that do not pass, in the
@@ -181,23 +183,28 @@ func (r *run) markEvictions() {
 // defaultBlock is for how long a cluster is refused after an eviction.
 const defaultBlock = 600 * time.Second
 
-// blockEnd is when a block ends that began then; the zero time means never. It is false if there is
-// no block, or it has ended.
-func (r *run) blockEnd(began time.Time) (end time.Time, blocks bool) {
-	if r.spec.Failover == nil || r.spec.Failover.Application == nil {
+// BlockEnd is for how long a cluster is refused that was left at began: until end, the zero time
+// meaning for ever. It is false if the binding refuses none. compat takes away the default.
+func BlockEnd(spec *workv1alpha2.ResourceBindingSpec, began time.Time, compat bool) (end time.Time, blocks bool) {
+	if spec.Failover == nil || spec.Failover.Application == nil {
 		return end, false
 	}
 	length := defaultBlock
-	switch seconds := r.spec.Failover.Application.BlockPredecessorSeconds; {
-	case seconds == nil && r.Compat:
+	switch seconds := spec.Failover.Application.BlockPredecessorSeconds; {
+	case seconds == nil && compat:
 		return end, false
 	case seconds != nil && *seconds == 0:
 		return end, true
 	case seconds != nil:
 		length = time.Duration(*seconds) * time.Second
 	}
-	end = began.Add(length)
-	return end, r.Now.Before(end)
+	return began.Add(length).UTC(), true
+}
+
+// blockEnd is BlockEnd for a block that has not ended.
+func (r *run) blockEnd(began time.Time) (end time.Time, blocks bool) {
+	end, blocks = BlockEnd(r.spec, began, r.Compat)
+	return end, blocks && (end.IsZero() || r.Now.Before(end))
 }
 
 func (r *run) evictionDetail(i int) string {

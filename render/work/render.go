@@ -2,6 +2,7 @@ package work
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,7 +32,9 @@ type Copy struct {
 	Target   workv1alpha2.TargetCluster
 	// Completions is the copy's share of a divided Job; nil leaves the template's.
 	Completions *int32
-	Cluster     *affinity.Cluster
+	// Labels are put on the object after the overrides: the state of a copy it takes the place of.
+	Labels  map[string]string
+	Cluster *affinity.Cluster
 	// Explain asks for the steps of the overrides.
 	Explain bool
 }
@@ -69,8 +72,27 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 		return Rendered{}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
 			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
 	}
-	o = mark(interpret.Prune(result.Object), r.Fleet, c.Binding)
+	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding)
 	return Rendered{ID: id, Object: o, Overrides: result}, nil
+}
+
+// withLabels is the object with more labels.
+func withLabels(o api.Object, labels map[string]string) api.Object {
+	if len(labels) == 0 {
+		return o
+	}
+	o = maps.Clone(o)
+	meta, _ := o["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	all := map[string]any{}
+	if had, ok := meta["labels"].(map[string]any); ok {
+		maps.Copy(all, had)
+	}
+	for key, value := range labels {
+		all[key] = value
+	}
+	meta["labels"], o["metadata"] = all, meta
+	return o
 }
 
 // Overwrite tells whether the copy may take over an object that is not ours: the template's own

@@ -1,0 +1,412 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
+	"github.com/godwit-gitops/godwit/render/schedule"
+)
+
+// conditionFailoverBlocked is True while a workload should leave a member and cannot.
+const conditionFailoverBlocked = "FailoverBlocked"
+
+// annotationOperator tells when a person last put the binding where it is: failover counts from then on.
+const annotationOperator = "godwit.dev/operator-at"
+
+// failing is what failover makes of a binding.
+type failing struct {
+	// copies are what is seen of the binding's copies, with their timers; nil if nothing depends on them.
+	copies []workv1alpha2.AggregatedStatusItem
+	// causes make it leave members, now or later.
+	causes []failover.Cause
+	// evicted are those that made it, in this pass.
+	evicted []failover.Cause
+	// ended are the tasks, and unblocked the blocks, that are over since this pass.
+	ended     []failover.Ended
+	unblocked []workv1alpha2.EvictionRecord
+	// blocked says why it cannot leave; empty if it can, or need not.
+	blocked string
+	// waits: it may leave when the brake or the rate allows it.
+	waits bool
+	// wake is when time alone changes something; zero means never.
+	wake time.Time
+}
+
+// managed tells whether failover has to look at the copies of a binding.
+func managed(spec *workv1alpha2.ResourceBindingSpec) bool {
+	return failover.Watched(spec) || len(spec.GracefulEvictionTasks) > 0
+}
+
+// tend takes tasks and blocks off a binding that are over, before it is scheduled: what they kept
+// away may be chosen again at once.
+func (p *pass) tend(b *bound) {
+	if b.old == nil {
+		return
+	}
+	spec := &b.next.Spec
+	if t, ok := p.Edited[b.row.Key]; ok {
+		b.next.Annotations = with(b.next.Annotations, annotationOperator, t.UTC().Format(time.RFC3339))
+	}
+	if managed(spec) {
+		b.copies = p.watch(b, b.old, p.Previous.Works)
+	}
+	if len(spec.GracefulEvictionTasks) > 0 {
+		kept, ended, wake := failover.Finish(spec, b.copies, isScheduled(b.old), p.Now, p.Options.Failover)
+		spec.GracefulEvictionTasks, b.ended = kept, ended
+		b.wakeAt(wake)
+	}
+	if len(spec.ActiveEvictionHistory) > 0 {
+		kept, ended, wake := failover.Unblock(spec, p.Now, p.Options.Failover)
+		spec.ActiveEvictionHistory, b.unblocked = kept, ended
+		b.wakeAt(wake)
+	}
+}
+
+func (b *bound) wakeAt(t time.Time) {
+	if !t.IsZero() && (b.wake.IsZero() || t.Before(b.wake)) {
+		b.wake = t
+	}
+}
+
+func isScheduled(b *workv1alpha2.ResourceBinding) bool {
+	return slices.ContainsFunc(b.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == workv1alpha2.ConditionScheduled && c.Status == metav1.ConditionTrue
+	})
+}
+
+// watch is what the copies of a binding look like beside those works, with the timers on their health.
+func (p *pass) watch(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) []workv1alpha2.AggregatedStatusItem {
+	items := p.copies(b, binding, works)
+	if !managed(&binding.Spec) && !failover.Watched(&b.next.Spec) {
+		return items
+	}
+	var old []workv1alpha2.AggregatedStatusItem
+	if b.old != nil {
+		old = b.old.Status.AggregatedStatus
+	}
+	return failover.Watch(&b.next.Spec, old, items, p.Now, p.Options.Failover)
+}
+
+// threaten finds what makes a binding leave its clusters, now or later.
+func (p *pass) threaten(b *bound) {
+	b.causes = failover.Causes(&b.next.Spec, failover.Facts{Copies: b.copies, Taints: p.noExecute, Restart: operatorAt(b.next)}, p.Options.Failover)
+	due := false
+	for _, c := range b.causes {
+		due = due || c.Due(p.Now)
+		if !c.Due(p.Now) {
+			b.wakeAt(c.At)
+		}
+	}
+	if !b.wake.IsZero() {
+		p.wakeAt(b.wake)
+	}
+	if !due {
+		p.unblock(b)
+	}
+	if operatorAt(b.next).IsZero() || len(b.causes) > 0 {
+		return
+	}
+	b.next.Annotations = without(b.next.Annotations, annotationOperator)
+}
+
+func operatorAt(b *workv1alpha2.ResourceBinding) time.Time {
+	t, err := time.Parse(time.RFC3339, b.Annotations[annotationOperator])
+	if err != nil {
+		return time.Time{} // not there, or not ours
+	}
+	return t
+}
+
+// noExecute are the NoExecute taints of a member, told apart by who put them there.
+func (p *pass) noExecute(member string) []failover.Taint {
+	c := p.next.Members[member]
+	if c == nil {
+		return nil
+	}
+	var taints []failover.Taint
+	for _, t := range c.Spec.Taints {
+		if t.Effect == corev1.TaintEffectNoExecute {
+			taints = append(taints, failover.Taint{Taint: t, Outage: p.isOutage(member, t)})
+		}
+	}
+	return taints
+}
+
+// evict lets bindings leave the members they have to leave, those with a higher priority first: where
+// the brake and the rate allow it and another member fits.
+//
+// Differs from Karmada: it looks before it leaps (differences, row 9).
+func (p *pass) evict(peers *schedule.Peers) {
+	p.brake()
+	var due []*bound
+	leaving := map[string]bool{}
+	for _, b := range p.bound {
+		if b.next == nil || b.kept {
+			continue
+		}
+		now := b.dueClusters(p.Now)
+		if len(now) == 0 {
+			continue
+		}
+		due = append(due, b)
+		for _, name := range now {
+			leaving[name] = true
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *bound) int {
+		return cmp.Or(cmp.Compare(priority(b), priority(a)), a.row.Key.Compare(b.row.Key))
+	})
+	budget := failover.NewBudget(p.Previous.Meta.Evictions, p.Options.MaxEvictionsPerMinute, p.Now)
+	braked := p.next.Meta.FailoverBrake
+	for _, b := range due {
+		switch {
+		case braked != nil && !braked.Approved:
+			b.waits = true
+			p.unblock(b)
+		case !budget.Allows(leaving):
+			b.waits = true
+			p.unblock(b)
+			p.wakeAt(budget.Frees())
+		default:
+			p.leave(b, peers)
+			for _, c := range b.evicted {
+				budget.Take(c.Cluster)
+			}
+		}
+	}
+	if spent := budget.Spent(); len(spent) > 0 {
+		p.next.Meta.Evictions = spent
+	} else {
+		p.next.Meta.Evictions = nil
+	}
+}
+
+func (b *bound) dueClusters(now time.Time) []string {
+	var names []string
+	for _, c := range b.causes {
+		if c.Due(now) && (len(names) == 0 || names[len(names)-1] != c.Cluster) {
+			names = append(names, c.Cluster)
+		}
+	}
+	return names
+}
+
+func priority(b *bound) int32 {
+	if s := b.next.Spec.SchedulePriority; s != nil {
+		return s.Priority
+	}
+	return 0
+}
+
+// brake decides whether it is rather us who are cut off.
+func (p *pass) brake() {
+	before := p.Previous.Meta.FailoverBrake
+	p.next.Meta.FailoverBrake = nil
+	if p.Options.CompatKarmada {
+		return
+	}
+	o := failover.Outages{CutOff: p.Seen.CutOff, Window: p.Options.BrakeWindow}
+	for _, c := range p.fleet.clusters {
+		ready := readiness(c)
+		if ready.Status == "" || p.fleet.leaving[c.Name] {
+			continue
+		}
+		o.Total++
+		if ready.Status != metav1.ConditionTrue {
+			o.Since = append(o.Since, ready.LastTransitionTime.UTC())
+		}
+	}
+	p.next.Meta.FailoverBrake = failover.Brake(before, o, p.Now)
+}
+
+// leave moves the binding off all members it has to leave; where the others have no room for all of
+// it, off as many as they have room for.
+func (p *pass) leave(b *bound, peers *schedule.Peers) {
+	var due []failover.Cause
+	for _, c := range b.causes {
+		if c.Due(p.Now) && !slices.ContainsFunc(due, func(d failover.Cause) bool { return d.Cluster == c.Cluster }) {
+			due = append(due, c)
+		}
+	}
+	why := p.tryLeaving(b, peers, due)
+	if why != "" && len(due) > 1 {
+		for _, c := range due {
+			p.tryLeaving(b, peers, append(slices.Clone(b.evicted), c))
+		}
+	}
+	if len(b.evicted) == len(due) {
+		p.unblock(b)
+		return
+	}
+	p.blocked(b, why)
+}
+
+// tryLeaving decides on the binding without the members of all the causes. It returns why it cannot
+// leave them, and then nothing has changed.
+func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cause) (why string) {
+	before := *b
+	base := b.next
+	if len(b.evicted) > 0 {
+		base = b.stayed
+	}
+	next := *base
+	namespaced := b.row.Key.Namespace != ""
+	for _, c := range causes {
+		spec, err := failover.Evict(next.Spec, namespaced, c, b.copies, p.Now, p.Options.Failover)
+		if err != nil {
+			return err.Error()
+		}
+		next.Spec = spec
+	}
+	next.Annotations = without(next.Annotations, annotationOperator)
+	b.next, b.stayed, b.evicted = &next, base, causes
+	result := p.schedule(b, peers)
+	switch {
+	case b.row.Failure != "":
+		why = b.row.Message
+	case len(b.next.Spec.Clusters) == 0:
+		why = "no other member is left"
+	case !result.Trigger.Asks() && len(b.next.Spec.Clusters) < len(base.Spec.Clusters) && divided(next.Spec.Placement):
+		why = b.row.Message // scheduling is suspended, or somebody else's: what it loses nobody would place
+	default:
+		return ""
+	}
+	*b = before
+	peers.Put(b.next)
+	return why
+}
+
+// blocked says on the binding why it cannot leave a member that it should.
+func (p *pass) blocked(b *bound, why string) {
+	names := b.dueClusters(p.Now)
+	for _, c := range b.evicted {
+		names = slices.DeleteFunc(names, func(n string) bool { return n == c.Cluster })
+	}
+	b.blocked = fmt.Sprintf("should leave %s and has nowhere to go: %s", strings.Join(names, ", "), why)
+	p.setBlocked(b, &metav1.Condition{
+		Type: conditionFailoverBlocked, Status: metav1.ConditionTrue, Reason: "NoTarget", Message: b.blocked,
+		LastTransitionTime: metav1.NewTime(p.Now),
+	})
+}
+
+// unblock takes back that a binding cannot leave.
+func (p *pass) unblock(b *bound) { p.setBlocked(b, nil) }
+
+func (p *pass) setBlocked(b *bound, c *metav1.Condition) {
+	old := b.next.Status.Conditions
+	i := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == conditionFailoverBlocked })
+	switch {
+	case c == nil && i < 0:
+		return
+	case c != nil && i >= 0:
+		c.LastTransitionTime = old[i].LastTransitionTime
+		if old[i] == *c {
+			return
+		}
+	}
+	next := *b.next
+	next.Status.Conditions = slices.DeleteFunc(slices.Clone(old), func(o metav1.Condition) bool { return o.Type == conditionFailoverBlocked })
+	if c != nil {
+		next.Status.Conditions = append(next.Status.Conditions, *c)
+		slices.SortFunc(next.Status.Conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
+	}
+	b.next = &next
+}
+
+// purging tells whether the new copies have to wait: one that has to go at once is not gone yet.
+func (p *pass) purging(b *bound) bool {
+	for _, task := range b.next.Spec.GracefulEvictionTasks {
+		if task.PurgeMode != policyv1alpha1.PurgeDirectly {
+			continue
+		}
+		path := record.WorkPath(task.FromCluster, b.row.Template)
+		if _, there := p.Previous.Works[path]; there {
+			return true
+		}
+		r, going := p.Previous.Retired[record.RetiredPath(task.FromCluster, b.row.Template)]
+		if going && !p.Seen.Members[r.Cluster].Copies[b.row.Template.Unversioned()].Gone {
+			return true
+		}
+	}
+	return false
+}
+
+// failoverEvents say what failover did to a binding, in the words of a commit.
+func (b *bound) failoverEvents() []Event {
+	var events []Event
+	key := b.row.Key.String()
+	if len(b.evicted) > 0 {
+		from := make([]string, len(b.evicted))
+		why := make([]string, len(b.evicted))
+		for i, c := range b.evicted {
+			from[i], why[i] = c.Cluster, c.Cluster+": "+c.Text
+		}
+		events = append(events, Event{
+			Verb: "failover", Object: key, From: strings.Join(from, ", "), Reason: Reason(b.evicted[0].Kind),
+			What: fmt.Sprintf("%s -> %s", strings.Join(from, ", "), gained(b.stayed, b.next)), Why: strings.Join(why, "; "),
+		})
+	}
+	for _, e := range b.ended {
+		events = append(events, Event{Verb: "leave", Object: key, What: e.Task.FromCluster, Why: e.Why, Reason: PurgeDone})
+	}
+	for _, r := range b.unblocked {
+		events = append(events, Event{Verb: "cooldown", Object: key, What: r.ClusterName + " may be taken again", Reason: CooldownEnded})
+	}
+	if c := blockedCondition(b.next); c != nil && b.blocked != "" && blockedCondition(b.old) == nil {
+		events = append(events, Event{Verb: "blocked", Object: key, What: c.Message, Reason: Reason(b.causes[0].Kind)})
+	}
+	return events
+}
+
+func blockedCondition(b *workv1alpha2.ResourceBinding) *metav1.Condition {
+	if b == nil {
+		return nil
+	}
+	for i, c := range b.Status.Conditions {
+		if c.Type == conditionFailoverBlocked {
+			return &b.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// gained are the clusters that a binding has anew or with more replicas, or else all that it has left.
+func gained(before, after *workv1alpha2.ResourceBinding) string {
+	had := map[string]int32{}
+	for _, t := range before.Spec.Clusters {
+		had[t.Name] = t.Replicas
+	}
+	var more []string
+	for _, t := range after.Spec.Clusters {
+		if n, was := had[t.Name]; !was || t.Replicas > n {
+			more = append(more, t.Name)
+		}
+	}
+	if len(more) == 0 {
+		more = names(after.Spec.Clusters)
+	}
+	slices.Sort(more)
+	return strings.Join(more, ", ")
+}
+
+// brakeEvents say that evictions are held back, or no longer.
+func (p *pass) brakeEvents() []Event {
+	before, now := p.Previous.Meta.FailoverBrake, p.next.Meta.FailoverBrake
+	switch {
+	case before == nil && now != nil:
+		return []Event{{Verb: "brake", Object: "fleet", What: now.Message + "; no workload leaves a member until most are back or it is approved", Reason: ClusterFailure}}
+	case before != nil && now == nil:
+		return []Event{{Verb: "brake", Object: "fleet", What: "most members are back", Reason: Status}}
+	}
+	return nil
+}

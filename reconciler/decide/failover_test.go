@@ -1,0 +1,100 @@
+package decide_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+)
+
+var webID = api.ID{Group: "apps", Kind: "Deployment", Namespace: "default", Name: "web"}
+
+const web = "default/web-deployment"
+
+// tutorial is the policy of the failover tutorial: 3 to 1, members that are down tolerated for 60 s.
+const tutorial = `placement: {
+    clusterAffinity: {clusterNames: [m1, m2, m3]},
+    clusterTolerations: [
+      {key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 60},
+      {key: cluster.karmada.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 60}],
+    replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted,
+      weightPreference: {staticWeightList: [{targetCluster: {clusterNames: [m1]}, weight: 3}, {targetCluster: {clusterNames: [m2]}, weight: 1}]}}},
+  propagateDeps: true,
+  failover: {application: {decisionConditions: {tolerationSeconds: 60}, purgeMode: Graciously, gracePeriodSeconds: 120}}`
+
+func failoverSource(members int, replicas int, spec string) string {
+	return fleet(members) + file("web.yaml", deployment("web", replicas), policyFor("p", "Deployment", spec))
+}
+
+// down lets a member stop answering now.
+func (w *world) down(member string) {
+	w.facts(member, func(f *decide.MemberFacts) {
+		f.Ready, f.Reason, f.Since = metav1.ConditionUnknown, "ClusterStatusUnknown", w.now
+	})
+}
+
+func (w *world) up(member string) {
+	w.facts(member, func(f *decide.MemberFacts) { f.Ready, f.Reason, f.Since = metav1.ConditionTrue, "ClusterReady", w.now })
+}
+
+// healthOf lets the copy of web on a member be as given, applied as decided.
+func (w *world) healthOf(member string, health workv1alpha2.ResourceHealth) {
+	w.facts(member, func(f *decide.MemberFacts) {
+		f.Copies[webID] = decide.CopyFacts{Applied: decide.AppliedAsDecided, Health: health}
+	})
+}
+
+// at moves the clock to so many seconds after the start and passes.
+func (w *world) at(seconds int) *decide.Decision {
+	w.Helper()
+	w.now = start.Add(time.Duration(seconds) * time.Second)
+	return w.pass()
+}
+
+// tasks are the members that a binding is leaving.
+func (w *world) tasks(binding string) string {
+	var names []string
+	for _, t := range w.binding(binding).Spec.GracefulEvictionTasks {
+		names = append(names, fmt.Sprintf("%s %s %s", t.FromCluster, t.PurgeMode, t.Reason))
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestAMemberThatIsDownIsLeftWhenItsTolerationEnds(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 4, tutorial))
+	want(t, "placed", w.placed(web), "m1=3 m2=1")
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(5)
+	w.now = start.Add(10 * time.Second)
+	w.down("m2")
+	d := w.pass()
+	want(t, "wake", d.Wake, start.Add(70*time.Second))
+	w.quiet(w.at(69))
+	d = w.at(70)
+	want(t, "subject", d.Commit.Subject, "failover(default/web-deployment): m2 -> m1")
+	want(t, "reason", d.Commit.Reason, decide.ClusterFailure)
+	want(t, "placed", w.placed(web), "m1=4")
+	want(t, "tasks", w.tasks(web), "m2 Gracefully TaintUntolerated")
+	want(t, "works", w.works(), []string{"m1/default/deployment.apps_web", "m2/default/deployment.apps_web"})
+
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	d = w.at(75)
+	want(t, "subject", d.Commit.Subject, "leave(default/web-deployment): m2")
+	want(t, "retired", w.retired(), []string{"m2/default/deployment.apps_web"})
+	w.now = start.Add(100 * time.Second)
+	w.up("m2")
+	w.pass()
+	w.gone("m2")
+	w.at(101)
+	want(t, "retired", w.retired(), []string{})
+	want(t, "placed", w.placed(web), "m1=4")
+}
