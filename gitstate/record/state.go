@@ -287,6 +287,19 @@ func (s *State) SourceCommits() []string {
 	return commits
 }
 
+// Edited names the bindings that differ between before, the last state of ours, and s, which people
+// made of it at that time. Status alone is no edit.
+func (s *State) Edited(before *State, at time.Time) map[BindingKey]time.Time {
+	edited := map[BindingKey]time.Time{}
+	for key, b := range s.Bindings {
+		old := before.Bindings[key]
+		if old == nil || old != b && !sameFile(&workv1alpha2.ResourceBinding{Spec: old.Spec}, &workv1alpha2.ResourceBinding{Spec: b.Spec}) {
+			edited[key] = at
+		}
+	}
+	return edited
+}
+
 // Without lists the works of s that now neither has nor retires, by path. They know whether their
 // binding wanted them to stay on the member: now may not have that binding any more.
 func (s *State) Without(now *State) map[string]Work {

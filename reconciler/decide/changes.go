@@ -117,7 +117,7 @@ func (p *pass) conclude() error {
 	slices.SortStableFunc(events, Event.compare)
 	c := &Commit{Events: events, Files: files, Source: string(p.Source.Revision), Time: now, Version: p.Options.Version}
 	c.Subject, c.Body, c.Reason = describe(events)
-	c.StatusAlone = c.Reason == Status
+	c.StatusAlone = events[0].Verb == "status"
 	if p.approved && len(p.Works) > 0 {
 		c.Body += "\nThe source commit approves its deletions."
 	}
@@ -261,6 +261,18 @@ func sameTerms(a, b *workv1alpha2.ResourceBinding) bool {
 
 func sameClusters(a, b *workv1alpha2.ResourceBinding) bool {
 	return sameReplicas(targets(a), targets(b))
+}
+
+// Lost are the clusters that have fewer replicas than before, or none any more, with what they had.
+func Lost(before, after []workv1alpha2.TargetCluster) []workv1alpha2.TargetCluster {
+	var lost []workv1alpha2.TargetCluster
+	for _, t := range before {
+		i := slices.IndexFunc(after, func(o workv1alpha2.TargetCluster) bool { return o.Name == t.Name })
+		if i < 0 || after[i].Replicas < t.Replicas {
+			lost = append(lost, t)
+		}
+	}
+	return lost
 }
 
 func names(clusters []workv1alpha2.TargetCluster) []string {
