@@ -22,16 +22,16 @@ type Desired = member.Desired
 
 // act hands the decision to the fleet. Members whose share did not change keep theirs.
 func (r *Reconciler) act(d *decide.Decision) {
-	if r.acted && d.Commit == nil {
+	if r.acted && d.Commit == nil && maps.Equal(r.spared, d.Spared) {
 		return
 	}
-	r.desired = desired(d.Next)
+	r.desired, r.spared = desired(d.Next, d.Spared), d.Spared
 	r.Fleet.Set(r.desired)
 	r.acted = true
 }
 
-// desired sorts the state by member.
-func desired(s *record.State) map[string]Desired {
+// desired sorts the state by member, without the deletions that wait.
+func desired(s *record.State, spared map[string]bool) map[string]Desired {
 	all := make(map[string]Desired, len(s.Members))
 	for name, c := range s.Members {
 		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
@@ -49,8 +49,8 @@ func desired(s *record.State) map[string]Desired {
 		}
 		d.Works[w.ID.Unversioned()] = apply.Work{ID: w.ID, Object: w.Object, Hash: decide.HashText(w.Hash), Overwrite: w.Overwrite, Suspended: w.Suspended}
 	}
-	for _, entry := range s.Retired {
-		if d, ok := all[entry.Cluster]; ok {
+	for path, entry := range s.Retired {
+		if d, ok := all[entry.Cluster]; ok && !spared[path] {
 			id := entry.Object.ID()
 			d.Retired[id.Unversioned()] = apply.Retired{ID: id, Preserve: entry.Preserve}
 		}

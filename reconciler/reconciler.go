@@ -100,7 +100,8 @@ type Reconciler struct {
 
 	desired  map[string]Desired
 	acted    bool
-	findings string // what was last reported, so that it is said once
+	spared   map[string]bool // retired entries that were left out of desired
+	findings string          // what was last reported, so that it is said once
 }
 
 // New prepares a Reconciler.

@@ -288,12 +288,12 @@ func (s *State) SourceCommits() []string {
 }
 
 // Edited names the bindings that differ between before, the last state of ours, and s, which people
-// made of it at that time. Status alone is no edit.
+// made of it at that time. The times in a status count too: timers run from them.
 func (s *State) Edited(before *State, at time.Time) map[BindingKey]time.Time {
 	edited := map[BindingKey]time.Time{}
 	for key, b := range s.Bindings {
 		old := before.Bindings[key]
-		if old == nil || old != b && !sameFile(&workv1alpha2.ResourceBinding{Spec: old.Spec}, &workv1alpha2.ResourceBinding{Spec: b.Spec}) {
+		if old == nil || old != b && !sameFile(old, b) {
 			edited[key] = at
 		}
 	}

@@ -425,7 +425,7 @@ func (p *pass) unhealthy(b *bound) map[string]bool {
 	var names map[string]bool
 	items := b.copies
 	if items == nil {
-		items = p.copies(b, b.old, p.Previous.Works)
+		items, _ = p.copies(b, b.old, p.Previous.Works)
 	}
 	for _, item := range items {
 		if item.Health == workv1alpha2.ResourceUnhealthy {

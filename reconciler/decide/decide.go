@@ -121,6 +121,9 @@ type Decision struct {
 	Findings []render.Finding
 	// Held are deletions that wait for an approval.
 	Held []HeldDeletion
+	// Spared are retired entries, by path, whose deletion waits: it could not be carried out while
+	// the member was down, and no other copy is known to work now. Nil means none.
+	Spared map[string]bool
 	// Commit says what to write on the state branch; nil means that nothing was decided.
 	Commit *Commit
 	// Wake is when to decide again even if nothing happens; zero means not before something does.

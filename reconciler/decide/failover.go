@@ -61,7 +61,7 @@ func (p *pass) tend(b *bound) {
 		b.copies = p.watch(b, b.old, p.Previous.Works)
 	}
 	if len(spec.GracefulEvictionTasks) > 0 {
-		kept, ended, wake := failover.Finish(spec, b.copies, isScheduled(b.old), p.Now, p.Options.Failover)
+		kept, ended, wake := failover.Finish(spec, b.copies, isScheduled(b.old), p.Previous.Meta.PassTime.UTC(), p.Now, p.Options.Failover)
 		spec.GracefulEvictionTasks, b.ended = kept, ended
 		b.wakeAt(wake)
 	}
@@ -86,15 +86,11 @@ func isScheduled(b *workv1alpha2.ResourceBinding) bool {
 
 // watch is what the copies of a binding look like beside those works, with the timers on their health.
 func (p *pass) watch(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) []workv1alpha2.AggregatedStatusItem {
-	items := p.copies(b, binding, works)
+	items, stale := p.copies(b, binding, works)
 	if !managed(&binding.Spec) && !failover.Watched(&b.next.Spec) {
 		return items
 	}
-	var old []workv1alpha2.AggregatedStatusItem
-	if b.old != nil {
-		old = b.old.Status.AggregatedStatus
-	}
-	return failover.Watch(&b.next.Spec, old, items, p.Now, p.Options.Failover)
+	return failover.Watch(&b.next.Spec, p.lastSeen(b, binding), items, stale, p.Now, p.Options.Failover)
 }
 
 // threaten finds what makes a binding leave its clusters, now or later.
@@ -113,10 +109,7 @@ func (p *pass) threaten(b *bound) {
 	if !due {
 		p.unblock(b)
 	}
-	if operatorAt(b.next).IsZero() || len(b.causes) > 0 {
-		return
-	}
-	b.next.Annotations = without(b.next.Annotations, annotationOperator)
+	p.forgetOperator(b)
 }
 
 func operatorAt(b *workv1alpha2.ResourceBinding) time.Time {
@@ -244,11 +237,22 @@ func (p *pass) leave(b *bound, peers *schedule.Peers) {
 			p.tryLeaving(b, peers, append(slices.Clone(b.evicted), c))
 		}
 	}
+	b.causes = slices.DeleteFunc(b.causes, func(c failover.Cause) bool { return failover.Leaving(&b.next.Spec, c.Cluster) })
+	p.forgetOperator(b)
 	if len(b.evicted) == len(due) {
 		p.unblock(b)
 		return
 	}
 	p.blocked(b, why)
+}
+
+// forgetOperator forgets when a person put the binding where it is, once no timer runs from then.
+func (p *pass) forgetOperator(b *bound) {
+	if len(b.causes) == 0 && !operatorAt(b.next).IsZero() {
+		next := *b.next
+		next.Annotations = without(next.Annotations, annotationOperator)
+		b.next = &next
+	}
 }
 
 // tryLeaving decides on the binding without the members of all the causes. It returns why it cannot
@@ -268,7 +272,6 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 		}
 		next.Spec = spec
 	}
-	next.Annotations = without(next.Annotations, annotationOperator)
 	b.next, b.stayed, b.evicted = &next, base, causes
 	result := p.schedule(b, peers)
 	switch {
@@ -278,12 +281,25 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 		why = "no other member is left"
 	case !result.Trigger.Asks() && len(b.next.Spec.Clusters) < len(base.Spec.Clusters) && divided(next.Spec.Placement):
 		why = b.row.Message // scheduling is suspended, or somebody else's: what it loses nobody would place
+	case p.allDown(grown(base, b.next)):
+		why = "only members that are down have room: " + strings.Join(grown(base, b.next), ", ")
 	default:
 		return ""
 	}
 	*b = before
 	peers.Put(b.next)
 	return why
+}
+
+// allDown tells whether members are down, all of them. Like Karmada, the scheduler lets a workload
+// grow where it is already, down or not; a failover to there alone would make things worse.
+func (p *pass) allDown(members []string) bool {
+	for _, name := range members {
+		if c := p.next.Members[name]; c == nil || outageKeys[readiness(c).Status] == "" {
+			return false
+		}
+	}
+	return len(members) > 0
 }
 
 // blocked says on the binding why it cannot leave a member that it should.
@@ -382,6 +398,15 @@ func blockedCondition(b *workv1alpha2.ResourceBinding) *metav1.Condition {
 
 // gained are the clusters that a binding has anew or with more replicas, or else all that it has left.
 func gained(before, after *workv1alpha2.ResourceBinding) string {
+	more := grown(before, after)
+	if len(more) == 0 {
+		more = names(after.Spec.Clusters)
+	}
+	return strings.Join(more, ", ")
+}
+
+// grown are the clusters that a binding has anew or with more replicas, sorted.
+func grown(before, after *workv1alpha2.ResourceBinding) []string {
 	had := map[string]int32{}
 	for _, t := range before.Spec.Clusters {
 		had[t.Name] = t.Replicas
@@ -392,11 +417,8 @@ func gained(before, after *workv1alpha2.ResourceBinding) string {
 			more = append(more, t.Name)
 		}
 	}
-	if len(more) == 0 {
-		more = names(after.Spec.Clusters)
-	}
 	slices.Sort(more)
-	return strings.Join(more, ", ")
+	return more
 }
 
 // brakeEvents say that evictions are held back, or no longer.

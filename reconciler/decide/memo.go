@@ -268,16 +268,19 @@ type bindingMemo struct {
 	choice   policy.Choice
 	// wake is when time alone changes something; zero means never.
 	wake time.Time
+	// beside are the works that its copies were compared with, where their health can move it.
+	beside *rendered
 }
 
 // settled remembers that b's binding stays as it is. What a quota refused depends on other bindings;
 // what is admitted as it was stays admitted, whatever they use.
 func (p *pass) settled(b *bound, choice policy.Choice) {
-	if p.Options.Explain || b.kept || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+	if p.Options.Explain || b.kept || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && len(b.next.Spec.GracefulEvictionTasks) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)
 	m.row, m.replicas, m.zero, m.choice, m.wake = b.row, b.replicas, b.zero, choice, b.wake
+	m.beside = p.Memo.rendered[b.row.Key]
 	p.Memo.bindings[b.template.ID] = &m
 }
 
@@ -300,7 +303,7 @@ func (p *pass) recall(b *bound) bool {
 		}
 		m.policies, m.choice = now.policies, choice
 	}
-	if !m.wake.IsZero() && !p.Now.Before(m.wake) || p.stirred(b.old) {
+	if !m.wake.IsZero() && !p.Now.Before(m.wake) || p.stirred(b.old, m.beside != p.Memo.rendered[b.row.Key]) {
 		return false
 	}
 	if b.wake = m.wake; !b.wake.IsZero() {
@@ -313,15 +316,16 @@ func (p *pass) recall(b *bound) bool {
 	return true
 }
 
-// stirred tells whether there is news of copies whose health can move the binding.
-func (p *pass) stirred(b *workv1alpha2.ResourceBinding) bool {
+// stirred tells whether there is news of copies whose health can move the binding, or of what they
+// should be.
+func (p *pass) stirred(b *workv1alpha2.ResourceBinding, others bool) bool {
 	if b == nil || !managed(&b.Spec) && len(p.Edited) == 0 {
 		return false
 	}
 	if _, edited := p.Edited[record.BindingKey{Namespace: b.Namespace, Name: b.Name}]; edited {
 		return true
 	}
-	return managed(&b.Spec) && slices.ContainsFunc(expectedClusters(b), func(member string) bool { return p.news[member] })
+	return managed(&b.Spec) && (others || slices.ContainsFunc(expectedClusters(b), func(member string) bool { return p.news[member] }))
 }
 
 func sameChoice(a, b policy.Choice) bool {

@@ -8,10 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/work"
 )
+
+// reasonUnscheduled is why a copy is retired whose template is still there.
+const reasonUnscheduled = "Unscheduled"
 
 // approval is the trailer of a source commit that lets held deletions go.
 const approval = "Godwit-Approve: delete"
@@ -41,6 +46,12 @@ func (p *pass) retire() {
 	}
 	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
+		if r, still := p.next.Retired[path]; still && p.spares(r) {
+			if p.Spared == nil {
+				p.Spared = map[string]bool{}
+			}
+			p.Spared[path] = true
+		}
 	}
 	p.forget()
 }
@@ -116,7 +127,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			p.Held = append(p.Held, HeldDeletion{Cluster: member, Path: path, ID: w.ID, Message: why})
 			continue
 		}
-		reason := "Unscheduled"
+		reason := reasonUnscheduled
 		switch {
 		case p.fleet.leaving[member]:
 			reason = "MemberRemoved"
@@ -180,6 +191,51 @@ func (p *pass) confirm(path string) {
 	case cluster.DeletionTimestamp != nil && readiness(cluster).Status != metav1.ConditionTrue:
 		delete(p.next.Retired, path) // a member that leaves and cannot be reached keeps its objects
 	}
+}
+
+// spares tells whether a copy that is to be deleted stays for now: its member was down when that was
+// decided, and when it comes back no other copy may be left that works.
+//
+// Differs from Karmada: it deletes what it decided to delete, whatever happened since.
+func (p *pass) spares(r record.Retired) bool {
+	b := p.next.Bindings[record.BindingOf(r.Object.ID())]
+	member := p.next.Members[r.Cluster]
+	if b == nil || member == nil || member.DeletionTimestamp != nil || r.Reason != reasonUnscheduled {
+		return false
+	}
+	if ready := readiness(member); ready.Status == metav1.ConditionTrue && !ready.LastTransitionTime.After(r.Since.Time) {
+		return false // it was up, and the deletion was carried out then
+	}
+	if b.Spec.Failover != nil {
+		return p.lastHope(b, r.Cluster)
+	}
+	for _, owner := range b.Spec.RequiredBy { // what a copy needs stays with it
+		o := p.next.Bindings[record.BindingKey{Namespace: owner.Namespace, Name: owner.Name}]
+		if o == nil || o.Spec.Failover == nil {
+			continue
+		}
+		if _, going := p.next.Retired[record.RetiredPath(r.Cluster, templateOf(o))]; going && p.lastHope(o, r.Cluster) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastHope tells whether no target of the binding is known to work while one on a member that it left
+// may. A task that purges directly does not care.
+func (p *pass) lastHope(b *workv1alpha2.ResourceBinding, member string) bool {
+	for _, task := range b.Spec.GracefulEvictionTasks {
+		if task.FromCluster == member && task.PurgeMode == policyv1alpha1.PurgeDirectly {
+			return false
+		}
+	}
+	for _, item := range b.Status.AggregatedStatus {
+		c := p.next.Members[item.ClusterName]
+		if item.Applied && item.Health == workv1alpha2.ResourceHealthy && c != nil && readiness(c).Status == metav1.ConditionTrue {
+			return false
+		}
+	}
+	return true
 }
 
 // forget drops members that left and have nothing of ours any more.

@@ -77,16 +77,23 @@ func sameItems(a, b []workv1alpha2.AggregatedStatusItem) bool {
 
 // copies is what the copies of a binding look like. A member that does not answer keeps what was last
 // seen there: silence is no news of the application.
-func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) []workv1alpha2.AggregatedStatusItem {
+// stale names those.
+func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) (items []workv1alpha2.AggregatedStatusItem, stale map[string]bool) {
 	before := map[string]workv1alpha2.AggregatedStatusItem{}
-	for _, item := range binding.Status.AggregatedStatus {
+	for _, item := range p.lastSeen(b, binding) {
 		before[item.ClusterName] = item
 	}
 	expected := expectedClusters(binding)
-	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
+	items = make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
 	for _, name := range expected {
 		old, known := before[name]
 		item, fresh := p.copyStatus(b, name, works)
+		if !fresh {
+			if stale == nil {
+				stale = map[string]bool{}
+			}
+			stale[name] = true
+		}
 		switch {
 		case !fresh && known:
 			item = old
@@ -98,7 +105,18 @@ func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map
 		}
 		items = append(items, item)
 	}
-	return items
+	return items, stale
+}
+
+// lastSeen are the copies as this pass saw them, else as they are on record.
+func (p *pass) lastSeen(b *bound, binding *workv1alpha2.ResourceBinding) []workv1alpha2.AggregatedStatusItem {
+	if b.copies != nil {
+		return b.copies
+	}
+	if _, edited := p.Edited[b.row.Key]; edited {
+		return nil // what a person put back was seen then, not now
+	}
+	return binding.Status.AggregatedStatus
 }
 
 // expectedClusters are the members that should have a copy, or may still have one, by name.

@@ -102,7 +102,8 @@ func application(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts)
 	if s := a.DecisionConditions.TolerationSeconds; s != nil {
 		tolerated = seconds(*s)
 	}
-	c.At = from.Add(tolerated)
+	// The first look notes the time, and the next one acts: a copy may just be changing.
+	c.At = latest(from.Add(tolerated), c.Since.Add(time.Second))
 	c.Text = fmt.Sprintf("%s since %s%s, tolerated %s until %s", cmp.Or(item.Health, workv1alpha2.ResourceUnknown), clock(c.Since), text, tolerated, clock(c.At))
 	return c, true
 }

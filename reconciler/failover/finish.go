@@ -18,13 +18,14 @@ type Ended struct {
 	Why string
 }
 
-// Finish sorts out the tasks that are over. scheduled tells whether the binding's last scheduling
-// went well; copies say by applied and health whether its clusters run it as decided. wake is when
-// the next grace period ends; zero if none runs.
+// Finish sorts out the tasks that are over. scheduled tells whether the binding's last scheduling went
+// well; copies say by applied and health whether its clusters run it as decided, which counts after
+// since, when something was decided last: until then nothing has had time to become healthy. wake is
+// when the next grace period ends; zero if none runs.
 //
 // Differs from Karmada: with no cluster scheduled no task ends but on a person's word, and a copy
 // counts as healthy only at the version that was decided (differences, row 9).
-func Finish(spec *workv1alpha2.ResourceBindingSpec, copies []workv1alpha2.AggregatedStatusItem, scheduled bool, now time.Time, o Options) (kept []workv1alpha2.GracefulEvictionTask, ended []Ended, wake time.Time) {
+func Finish(spec *workv1alpha2.ResourceBindingSpec, copies []workv1alpha2.AggregatedStatusItem, scheduled bool, since, now time.Time, o Options) (kept []workv1alpha2.GracefulEvictionTask, ended []Ended, wake time.Time) {
 	placed := scheduled && len(spec.Clusters) > 0
 	healthy := placed && allHealthy(spec, copies)
 	for _, task := range spec.GracefulEvictionTasks {
@@ -37,7 +38,7 @@ func Finish(spec *workv1alpha2.ResourceBindingSpec, copies []workv1alpha2.Aggreg
 			ended = append(ended, Ended{task, "its deletion was confirmed"})
 			continue
 		case suppressed != nil:
-		case healthy && now.After(task.CreationTimestamp.Time): // in the second it began nothing has had time to become healthy
+		case healthy && now.After(since):
 			ended = append(ended, Ended{task, "the workload is healthy on " + clusterNames(spec)})
 			continue
 		case !now.Before(over) && (placed || o.Compat):
@@ -46,7 +47,7 @@ func Finish(spec *workv1alpha2.ResourceBindingSpec, copies []workv1alpha2.Aggreg
 		case placed || o.Compat:
 			next := over
 			if healthy {
-				next = task.CreationTimestamp.Add(time.Second)
+				next = since.Add(time.Second)
 			}
 			if wake.IsZero() || next.Before(wake) {
 				wake = next

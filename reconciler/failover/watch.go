@@ -34,7 +34,8 @@ func Watched(spec *workv1alpha2.ResourceBindingSpec) bool {
 }
 
 // Watch carries the timers of copies on. seen is what the copies of a binding look like now, old what
-// the record says of them; the result is what to record. Per copy:
+// the record says of them; the result is what to record. A copy that stale names was not seen now, and
+// starts and stops no timer. Per copy:
 //
 //   - settled: it was healthy there once;
 //   - creationTimestamp: when a status was first collected there;
@@ -43,7 +44,7 @@ func Watched(spec *workv1alpha2.ResourceBindingSpec) bool {
 // A copy that is being evicted, and every copy of a binding whose health moves nothing, has none of them.
 //
 // Differs from Karmada: an unknown health leaves the timer as it is (differences, row 8).
-func Watch(spec *workv1alpha2.ResourceBindingSpec, old, seen []workv1alpha2.AggregatedStatusItem, now time.Time, o Options) []workv1alpha2.AggregatedStatusItem {
+func Watch(spec *workv1alpha2.ResourceBindingSpec, old, seen []workv1alpha2.AggregatedStatusItem, stale map[string]bool, now time.Time, o Options) []workv1alpha2.AggregatedStatusItem {
 	watched := make([]workv1alpha2.AggregatedStatusItem, len(seen))
 	for i, item := range seen {
 		item.Settled, item.CreationTimestamp, item.LastHealthTransitionTime = false, nil, nil
@@ -52,12 +53,14 @@ func Watch(spec *workv1alpha2.ResourceBindingSpec, old, seen []workv1alpha2.Aggr
 			if j := slices.IndexFunc(old, func(i workv1alpha2.AggregatedStatusItem) bool { return i.ClusterName == item.ClusterName }); j >= 0 {
 				before = old[j]
 			}
-			item.Settled = before.Settled || item.Applied && item.Health == workv1alpha2.ResourceHealthy
-			item.CreationTimestamp = before.CreationTimestamp
-			if item.CreationTimestamp == nil && collected(item) {
-				item.CreationTimestamp = &metav1.Time{Time: now}
+			item.Settled, item.CreationTimestamp, item.LastHealthTransitionTime = before.Settled, before.CreationTimestamp, before.LastHealthTransitionTime
+			if !stale[item.ClusterName] {
+				item.Settled = before.Settled || item.Applied && item.Health == workv1alpha2.ResourceHealthy
+				if item.CreationTimestamp == nil && collected(item) {
+					item.CreationTimestamp = &metav1.Time{Time: now}
+				}
+				item.LastHealthTransitionTime = sickSince(spec.Failover.Application, before, item, now, o)
 			}
-			item.LastHealthTransitionTime = sickSince(spec.Failover.Application, before, item, now, o)
 		}
 		watched[i] = item
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type checker struct {
 	// healthy are the copies that are, before the step, and down since when members are.
 	healthy map[place]bool
 	down    map[string]time.Time
+	// watched is since when a binding's policy has watched its health in the way it does now.
+	watched map[record.BindingKey]time.Time
 }
 
 // place is a workload on a member.
@@ -35,7 +38,7 @@ type place struct {
 }
 
 func newChecker(r *runner) *checker {
-	return &checker{runner: r, left: map[place]time.Time{}, placed: map[place]time.Time{}, sick: map[place]time.Time{}, healthy: map[place]bool{}, down: map[string]time.Time{}}
+	return &checker{runner: r, left: map[place]time.Time{}, placed: map[place]time.Time{}, sick: map[place]time.Time{}, healthy: map[place]bool{}, down: map[string]time.Time{}, watched: map[record.BindingKey]time.Time{}}
 }
 
 func (c *checker) broken(invariant int, format string, args ...any) error {
@@ -69,7 +72,7 @@ func (c *checker) decided(in decide.Input, d *decide.Decision) error {
 		if err := c.blocks(key, old, next); err != nil {
 			return err
 		}
-		if err := c.leaves(in, key, old, next); err != nil {
+		if err := c.leaves(in, d, key, old, next); err != nil {
 			return err
 		}
 	}
@@ -199,7 +202,7 @@ func (c *checker) blocks(key record.BindingKey, old, next *workv1alpha2.Resource
 }
 
 // leaves is invariant 5, for what leaves by a task and what should.
-func (c *checker) leaves(in decide.Input, key record.BindingKey, old, next *workv1alpha2.ResourceBinding) error {
+func (c *checker) leaves(in decide.Input, d *decide.Decision, key record.BindingKey, old, next *workv1alpha2.ResourceBinding) error {
 	if old == nil {
 		return nil
 	}
@@ -223,11 +226,19 @@ func (c *checker) leaves(in decide.Input, key record.BindingKey, old, next *work
 	if next.Spec.Failover == nil || next.Spec.Failover.Application == nil || next.Spec.Failover.Application.PreConditions != nil || next.Spec.Policy == nil || len(in.Edited) > 0 {
 		return nil
 	}
+	if !reflect.DeepEqual(old.Spec.Failover, next.Spec.Failover) {
+		c.watched[key] = c.now // what was watched otherwise, or not at all, need not have counted before
+	}
 	for _, t := range next.Spec.Clusters {
 		since, sick := c.sick[place{key, t.Name}]
+		for _, t := range []time.Time{c.placed[place{key, t.Name}], c.watched[key]} {
+			if t.After(since) {
+				since = t
+			}
+		}
 		// A copy that just got another version shows its health when that is applied, a second later.
 		late := c.now.Sub(since) - sickToleration(next) - 2*time.Second
-		if sick && late > 0 && has(old, t.Name) && in.Previous.Meta.FailoverBrake == nil && in.Previous.Meta.Evictions == nil &&
+		if sick && late > 0 && has(old, t.Name) && d.Next.Meta.FailoverBrake == nil && in.Previous.Meta.Evictions == nil &&
 			!blockedBinding(next) && c.fleet.members[t.Name].ready == metav1.ConditionTrue && next.Annotations[operator] == "" {
 			return c.broken(5, "%s stays on %s although it has been unhealthy there for %s, and that is tolerated for %s", key, t.Name, c.now.Sub(since), sickToleration(next))
 		}

@@ -140,17 +140,25 @@ func (m *member) healthOf(id api.ID, c *replica, now time.Time) (health workv1al
 }
 
 // act lets members that are up take over what was decided. It tells whether anything changed.
-func (f *fleet) act(state *record.State, now time.Time) (changed bool, err error) {
+func (f *fleet) act(d *decide.Decision, now time.Time) (changed bool, err error) {
+	state := d.Next
 	for _, path := range slices.Sorted(maps.Keys(state.Works)) {
 		w := state.Works[path]
 		m := f.members[w.Member]
-		if m == nil || m.ready != metav1.ConditionTrue || w.Suspended {
+		if m == nil {
 			continue
 		}
 		if w, err = record.Identify(w); err != nil {
 			return false, err
 		}
 		id, hash := w.ID.Unversioned(), decide.HashText(w.Hash)
+		if m.gone[id] { // what is wanted again is not to be gone any more, whether the member can be asked or not
+			delete(m.gone, id)
+			m.facts, changed = nil, true
+		}
+		if m.ready != metav1.ConditionTrue || w.Suspended {
+			continue
+		}
 		if c := m.copies[id]; c == nil || c.hash != hash {
 			c := &replica{hash: hash}
 			if _, works := w.Object["spec"].(map[string]any); works {
@@ -159,12 +167,11 @@ func (f *fleet) act(state *record.State, now time.Time) (changed bool, err error
 			m.copies[id] = c
 			m.facts, changed = nil, true
 		}
-		if m.gone[id] {
-			delete(m.gone, id)
-			m.facts, changed = nil, true
-		}
 	}
-	for _, r := range state.Retired {
+	for path, r := range state.Retired {
+		if d.Spared[path] {
+			continue
+		}
 		m, id := f.members[r.Cluster], r.Object.ID().Unversioned()
 		if m == nil || m.ready != metav1.ConditionTrue || m.gone[id] {
 			continue

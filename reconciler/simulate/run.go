@@ -342,7 +342,7 @@ func (r *runner) pass() (wake time.Time, changed bool, err error) {
 	}
 	r.state = d.Next
 	met := r.meet(d)
-	changed, err = r.fleet.act(d.Next, r.now)
+	changed, err = r.fleet.act(d, r.now)
 	if err != nil {
 		return wake, false, err
 	}
