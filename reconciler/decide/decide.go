@@ -114,6 +114,8 @@ type Decision struct {
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
 	Unbound []Unbound
+	// Ignored are the objects of the source that no policy can take; nil without Options.Explain.
+	Ignored []Ignored
 	// Works lists works that are added, updated or removed, sorted by path. A removed one that the
 	// brake holds is not among them.
 	Works []WorkRow
@@ -157,6 +159,8 @@ type BindingRow struct {
 	Choice    policy.Choice
 	Schedule  *schedule.Result
 	Overrides map[string]override.Result
+	// Why says more; nil without Options.Explain.
+	Why *Why
 	// RenderErrors by member.
 	RenderErrors []RenderError
 }
@@ -171,6 +175,8 @@ type RenderError struct {
 type Unbound struct {
 	Template api.ID
 	Message  string
+	// Why says more; nil without Options.Explain.
+	Why *Why
 }
 
 // WorkRow is one work that changed.
@@ -224,6 +230,9 @@ func Next(in Input) (*Decision, error) {
 	}
 	p.aggregate()
 	p.retire()
+	if p.Options.Explain {
+		p.explain()
+	}
 	if err := p.conclude(); err != nil {
 		return nil, err
 	}

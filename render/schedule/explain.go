@@ -116,6 +116,29 @@ type Anew struct {
 	Message  string
 }
 
+// Block is a member that refuses a workload after an eviction, until the zero time for ever.
+type Block struct {
+	Cluster      string
+	Since, Until time.Time
+	Text         string
+}
+
+// blocks are those in force, also where the workload runs again.
+func (r *run) blocks() (list []Block) {
+	for _, record := range r.spec.ActiveEvictionHistory {
+		began := record.CreationTimestamp.Time
+		if end, blocks := r.blockEnd(began); blocks {
+			text := "new copies are refused after an eviction"
+			if record.Reason != "" {
+				text += " (" + record.Reason + ")"
+			}
+			list = append(list, Block{record.ClusterName, began, end, text})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Block) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return list
+}
+
 // anew asks what a reschedule would decide; nil where it makes no difference to ask for one.
 func (f *Fleet) anew(q Request, trigger Trigger) *Anew {
 	r := &f.run

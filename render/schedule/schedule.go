@@ -72,6 +72,8 @@ type Reasons struct {
 	Division *Division
 	// Anew is what a reschedule would decide; nil where one changes nothing of the way it is decided.
 	Anew *Anew
+	// Blocks are the members that refuse the workload after an eviction, sorted by name.
+	Blocks []Block
 }
 
 // Attempt is a term that failed.
@@ -92,6 +94,7 @@ func (f *Fleet) Schedule(q Request) Result {
 		if q.Explain {
 			r.term = &r.placement.terms[r.firstTerm()]
 			result.Reasons = &Reasons{Verdicts: r.standing(unasked[trigger]), Division: r.standingDivision()}
+			result.Blocks = r.blocks()
 			result.Anew = f.anew(q, trigger)
 		}
 		return result
@@ -113,7 +116,8 @@ func (f *Fleet) Schedule(q Request) Result {
 	default:
 		result.Tried = tried
 	}
-	if q.Explain && result.Reasons != nil {
+	if q.Explain {
+		result.Blocks = r.blocks()
 		result.Anew = f.anew(q, trigger)
 	}
 	return result

@@ -1,0 +1,151 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/godwit-gitops/godwit/api"
+	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/render/manifest"
+	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/policy"
+)
+
+// Why is what an explanation says of a template beyond its row.
+type Why struct {
+	// Template is nil if it is gone, or cannot be read.
+	Template *manifest.Object
+	// Old and Next are its binding before and after; nil where there is none.
+	Old, Next *workv1alpha2.ResourceBinding
+	// Choice is which policy holds it; Selector is the position of the selector that it is held by, -1 if
+	// it has none or nobody holds it.
+	Choice   policy.Choice
+	Selector int
+	// Near are policies that come closest to selecting a template that none selects.
+	Near []policy.NearMiss
+	// Lazy: the policy has changed, and its changes wait for one of the template.
+	Lazy bool
+	// Needs are what the template refers to.
+	Needs []Need
+	// NearOverrides are override policies that come close to selecting it and do not.
+	NearOverrides []override.NearMiss
+	// Timers run on copies of the template, sorted by cluster.
+	Timers []Timer
+}
+
+// Need is something that a template refers to.
+type Need struct {
+	// ID has no version. The name is empty for a reference by labels.
+	ID     api.ID
+	Labels string
+	// Along: it goes where the template goes.
+	Along bool
+	// Missing: it is not in the source.
+	Missing bool
+}
+
+// Timer is something that the clock brings about on a member.
+type Timer struct {
+	Cluster string
+	// What is one word: block, toleration, ...
+	What string
+	// Since and Until are when it began and ends; zero means that it is not known, or never.
+	Since, Until time.Time
+	// Text says what happens when it ends.
+	Text string
+}
+
+// Ignored is an object of the source that no policy can take.
+type Ignored struct {
+	Object *manifest.Object
+	Why    string
+}
+
+// nearest is how many policies that do not select something are named.
+const nearest = 3
+
+// explain says more of every template; it costs too much to be done unasked.
+func (p *pass) explain() {
+	rows := make(map[api.ID]*bound, len(p.bound))
+	for _, b := range p.bound {
+		rows[b.row.Template.Unversioned()] = b
+		b.row.Why = p.why(b)
+	}
+	for i := range p.Unbound {
+		u := &p.Unbound[i]
+		if b := rows[u.Template.Unversioned()]; b != nil {
+			u.Why = b.row.Why
+		} else if t := p.input.all[u.Template.Unversioned()]; t != nil {
+			b := &bound{template: t, row: BindingRow{Key: record.BindingOf(t.ID), Template: t.ID}}
+			b.row.Choice = p.choose(b)
+			u.Why = p.why(b)
+		}
+	}
+	for _, o := range p.input.objects {
+		role := manifest.RoleOf(o)
+		_, skipped := labelsOf(o.Content)[policy.LabelClaimedBy]
+		switch {
+		case role == manifest.Ignored:
+			p.Ignored = append(p.Ignored, Ignored{o, "objects of this kind or namespace are never propagated"})
+		case role != manifest.Template:
+			p.Ignored = append(p.Ignored, Ignored{o, "it tells godwit what to do; it is propagated nowhere itself"})
+		case skipped && rows[o.ID.Unversioned()] == nil:
+			p.Ignored = append(p.Ignored, Ignored{o, "its label " + policy.LabelClaimedBy + " keeps all policies away"})
+		}
+	}
+}
+
+func (p *pass) why(b *bound) *Why {
+	w := &Why{Template: b.template, Old: b.old, Next: b.next, Choice: b.row.Choice, Selector: -1}
+	if b.template == nil {
+		return w
+	}
+	t := policy.Template{ID: b.template.ID, Labels: labelsOf(b.template.Content)}
+	held := w.Choice.Policy
+	if held == nil {
+		w.Near = p.input.policies.value.Nearest(t, nearest)
+	} else {
+		w.Selector = w.Choice.Selector(t)
+		w.Lazy = held.Lazy() && b.next != nil && p.waitsForTemplate(b.next, held, t.Labels)
+	}
+	w.Needs = p.needs(b)
+	w.NearOverrides = p.input.overrides.value.Nearest(t.ID, t.Labels, nearest)
+	if s := b.row.Schedule; s != nil && s.Reasons != nil {
+		for _, block := range s.Blocks {
+			w.Timers = append(w.Timers, Timer{block.Cluster, "block", block.Since, block.Until, block.Text})
+		}
+	}
+	return w
+}
+
+// waitsForTemplate tells whether the policy says something else than the binding took from it.
+func (p *pass) waitsForTemplate(b *workv1alpha2.ResourceBinding, held *policy.Policy, labels map[string]string) bool {
+	spec := b.Spec
+	return held.Into(&spec, labels, p.input.priorities.value) == nil && !semanticEqual(spec, b.Spec)
+}
+
+// needs are what b's template refers to. What cannot be told is a finding already.
+func (p *pass) needs(b *bound) []Need {
+	refs, err := p.input.rules.value.Dependencies(b.template.Content)
+	if err != nil {
+		return nil
+	}
+	along := b.next != nil && b.next.Spec.PropagateDeps && b.row.Key.Namespace != ""
+	var needs []Need
+	for _, ref := range refs {
+		n := Need{ID: api.ID{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, Along: along}
+		n.ID.Group, _ = api.SplitAPIVersion(ref.APIVersion)
+		if ref.Name != "" {
+			n.Missing = p.input.all[n.ID] == nil
+		} else {
+			n.Labels = metav1.FormatLabelSelector(ref.LabelSelector)
+		}
+		if !slices.Contains(needs, n) {
+			needs = append(needs, n)
+		}
+	}
+	return needs
+}
