@@ -1,17 +1,22 @@
 package decide
 
 import (
+	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
 // Why is what an explanation says of a template beyond its row.
@@ -26,8 +31,11 @@ type Why struct {
 	Selector int
 	// Near are policies that come closest to selecting a template that none selects.
 	Near []policy.NearMiss
-	// Lazy: the policy has changed, and its changes wait for one of the template.
-	Lazy bool
+	// Placement are the fields of the placement that are others than in the last decision.
+	Placement []string
+	// Lazy are the fields of the binding that the policy says something else of; that waits for a change
+	// of the template.
+	Lazy []string
 	// Needs are what the template refers to.
 	Needs []Need
 	// NearOverrides are override policies that come close to selecting it and do not.
@@ -109,8 +117,14 @@ func (p *pass) why(b *bound) *Why {
 		w.Near = p.input.policies.value.Nearest(t, nearest)
 	} else {
 		w.Selector = w.Choice.Selector(t)
-		w.Lazy = held.Lazy() && b.next != nil && p.waitsForTemplate(b.next, held, t.Labels)
+		if b.next != nil && held.Lazy() {
+			spec := b.next.Spec
+			if held.Into(&spec, t.Labels, p.input.priorities.value) == nil {
+				w.Lazy = differences(spec, b.next.Spec)
+			}
+		}
 	}
+	w.Placement = placementChanges(b)
 	w.Needs = p.needs(b)
 	w.NearOverrides = p.input.overrides.value.Nearest(t.ID, t.Labels, nearest)
 	if s := b.row.Schedule; s != nil && s.Reasons != nil {
@@ -121,10 +135,29 @@ func (p *pass) why(b *bound) *Why {
 	return w
 }
 
-// waitsForTemplate tells whether the policy says something else than the binding took from it.
-func (p *pass) waitsForTemplate(b *workv1alpha2.ResourceBinding, held *policy.Policy, labels map[string]string) bool {
-	spec := b.Spec
-	return held.Into(&spec, labels, p.input.priorities.value) == nil && !semanticEqual(spec, b.Spec)
+// placementChanges compares the placement with that of the last decision; none if there was none.
+func placementChanges(b *bound) []string {
+	var was policyv1alpha1.Placement
+	if b.old == nil || b.next == nil || json.Unmarshal([]byte(b.old.Annotations[schedule.AnnotationAppliedPlacement]), &was) != nil {
+		return nil
+	}
+	is := policyv1alpha1.Placement{}
+	if b.next.Spec.Placement != nil {
+		is = *b.next.Spec.Placement
+	}
+	return differences(was, is)
+}
+
+// differences are the fields of two structs of one type that differ, by their names in JSON.
+func differences(a, b any) (fields []string) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i := range x.NumField() {
+		if !semanticEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			name, _, _ := strings.Cut(x.Type().Field(i).Tag.Get("json"), ",")
+			fields = append(fields, name)
+		}
+	}
+	return fields
 }
 
 // needs are what b's template refers to. What cannot be told is a finding already.

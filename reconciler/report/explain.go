@@ -1,9 +1,7 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
-	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -434,8 +431,8 @@ func (e *Explanation) why(w *decide.Why) {
 	for _, t := range w.Timers {
 		e.Timers = append(e.Timers, Timer{t.Cluster, t.What, stamp(t.Since), stamp(t.Until), t.Text})
 	}
-	if w.Lazy {
-		e.pend("lazy", "", time.Time{}, "the policy is Lazy: what it says now counts from the next change of the template on; until then what it said before does")
+	if len(w.Lazy) > 0 {
+		e.pend("lazy", "", time.Time{}, "the policy is Lazy: what it says now (%s) counts from the next change of the template on; until then what it said before does", strings.Join(w.Lazy, ", "))
 	}
 }
 
@@ -477,7 +474,7 @@ func (e *Explanation) schedule(row decide.BindingRow) {
 			})
 		}
 	}
-	if a := s.Anew; a != nil {
+	if a := s.Anew; a != nil && (s.Division == nil || !s.Division.Withheld) {
 		clusters := sortedTargets(a.Clusters)
 		e.Rebalance = &Rebalance{clusters, string(a.Failure), a.Message, a.Failure != "" || !slices.Equal(clusters, e.Clusters)}
 	}
@@ -503,19 +500,12 @@ func verdicts(list []schedule.Verdict) []Verdict {
 
 // triggerWhy says what asked for scheduling.
 func triggerWhy(row decide.BindingRow) string {
-	var old, next *workv1alpha2.ResourceBinding
-	if row.Why != nil {
-		old, next = row.Why.Old, row.Why.Next
-	}
 	switch row.Schedule.Trigger {
 	case schedule.PlacementChanged:
-		if old == nil || old.Annotations[schedule.AnnotationAppliedPlacement] == "" {
+		if row.Why == nil || len(row.Why.Placement) == 0 {
 			return "it was not placed before"
 		}
-		if fields := placementChanges(old, next); len(fields) > 0 {
-			return "the placement changed: " + strings.Join(fields, ", ")
-		}
-		return "the placement changed"
+		return "the placement changed: " + strings.Join(row.Why.Placement, ", ")
 	case schedule.ReplicasChanged:
 		return "the members do not have the replicas that are wanted"
 	case schedule.Rescheduled:
@@ -530,31 +520,6 @@ func triggerWhy(row decide.BindingRow) string {
 		return "schedulerName names another scheduler, which decides"
 	}
 	return "nothing asks for a new decision: labels, taints and capacities of members do not move a divided workload"
-}
-
-// placementChanges are the fields of the placement that are others than before.
-func placementChanges(old, next *workv1alpha2.ResourceBinding) (fields []string) {
-	if next == nil {
-		return nil
-	}
-	var was policyv1alpha1.Placement
-	if json.Unmarshal([]byte(old.Annotations[schedule.AnnotationAppliedPlacement]), &was) != nil {
-		return nil
-	}
-	is := policyv1alpha1.Placement{}
-	if next.Spec.Placement != nil {
-		is = *next.Spec.Placement
-	}
-	a, b := reflect.ValueOf(was), reflect.ValueOf(is)
-	for i := range a.NumField() {
-		x, errX := json.Marshal(a.Field(i).Interface())
-		y, errY := json.Marshal(b.Field(i).Interface())
-		if errX == nil && errY == nil && !bytes.Equal(x, y) {
-			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
-			fields = append(fields, name)
-		}
-	}
-	return fields
 }
 
 func targetsOf(shares []divide.Share) []Target {
@@ -593,7 +558,7 @@ func stepText(s schedule.Step, why *decide.Why) string {
 	case divide.Kept:
 		return text + "they keep " + kept
 	case divide.Same:
-		return text + fmt.Sprintf("%d wanted, %d assigned: nothing to divide, %s stays", assigned, assigned, cmp.Or(kept, "nothing"))
+		return text + fmt.Sprintf("%d wanted, %d assigned: nothing to divide, what is there stays: %s", assigned, assigned, cmp.Or(kept, "nothing"))
 	case divide.ByWeight:
 		return text + fmt.Sprintf("weights %s of %s: %s", over, count(s.Seats), dealt)
 	case divide.Fewer:

@@ -141,6 +141,7 @@ func (e *Explanation) membersSection() section {
 		}
 	}
 	decided := e.Trigger != string(schedule.Standing) && e.Trigger != string(schedule.Suspended) && e.Trigger != string(schedule.OtherScheduler)
+	numbered := e.Division != nil && e.Division.Wanted > 0 || slices.ContainsFunc(e.Members, func(v Verdict) bool { return v.Before+v.Replicas > 0 })
 	s.table = [][]string{{"CLUSTER", "OUTCOME", "REPLICAS", "SCORE", "AVAILABLE", "WHY"}}
 	for _, v := range e.Members {
 		why := v.Message
@@ -151,7 +152,11 @@ func (e *Explanation) membersSection() section {
 		if decided && v.Rank > 0 {
 			score, available = fmt.Sprint(v.Score), amount(v.Available)
 		}
-		s.table = append(s.table, []string{v.Cluster, v.Outcome, replicasText(v), score, available, cmp.Or(why, "-")})
+		replicas := "-" // the kind has none
+		if numbered {
+			replicas = replicasText(v)
+		}
+		s.table = append(s.table, []string{v.Cluster, v.Outcome, replicas, score, available, cmp.Or(why, "-")})
 	}
 	for i, g := range e.Groups {
 		state := "not chosen"
@@ -192,6 +197,9 @@ func (e *Explanation) divisionSection() section {
 	for _, step := range d.Steps {
 		s.add("%s", step.Text)
 	}
+	if total := d.total(); len(d.Steps) > 1 || len(d.Steps) == 1 && len(d.Steps[0].Kept)*len(d.Steps[0].Dealt) > 0 {
+		s.add("together: %s", sharesText(total))
+	}
 	if d.Withheld {
 		s.add("not put into force: %s", e.Message)
 	}
@@ -202,6 +210,21 @@ func (e *Explanation) divisionSection() section {
 // divides tells whether there are replicas to give; otherwise each member gets a whole copy.
 func (d *Division) divides() bool {
 	return d.Wanted > 0 || len(d.Before) > 0 && d.Strategy != "Duplicated"
+}
+
+// total is what was kept and dealt in all steps, by member.
+func (d *Division) total() (total []Target) {
+	for _, step := range d.Steps {
+		for _, t := range slices.Concat(step.Kept, step.Dealt) {
+			if i := slices.IndexFunc(total, func(o Target) bool { return o.Name == t.Name }); i >= 0 {
+				total[i].Replicas += t.Replicas
+			} else {
+				total = append(total, t)
+			}
+		}
+	}
+	slices.SortFunc(total, func(a, b Target) int { return cmp.Compare(a.Name, b.Name) })
+	return total
 }
 
 // estimateText is "available on kube02: 5 = 3 more and 2 there (resource summary; cpu: 2 free, 500m each)".
@@ -475,8 +498,13 @@ func (e *Explanation) Markdown() string {
 
 var severityIcon = map[render.Severity]string{render.Error: ":x:", render.Warning: ":warning:", render.Info: ":information_source:"}
 
+// markdownLines are items of a list. A sign at the beginning of one must not begin another list.
 func markdownLines(d *document, lines []string) {
 	for _, line := range lines {
-		d.add(line[:len(line)-len(strings.TrimLeft(line, " "))] + "- " + cell(line) + "\n")
+		text := cell(line)
+		if text != "" && strings.ContainsRune("-+#", rune(text[0])) {
+			text = fmt.Sprintf("&#%d;%s", text[0], text[1:])
+		}
+		d.add(line[:len(line)-len(strings.TrimLeft(line, " "))] + "- " + text + "\n")
 	}
 }

@@ -81,7 +81,7 @@ func mismatches(s *policyv1alpha1.ResourceSelector, t Template) (list []Mismatch
 	differ("apiVersion", s.APIVersion, t.ID.APIVersion())
 	differ("kind", s.Kind, t.ID.Kind)
 	if s.Namespace != "" {
-		differ("namespace", s.Namespace, t.ID.Namespace)
+		differ("namespace", s.Namespace, cmp.Or(t.ID.Namespace, "none, as it is cluster-scoped"))
 	}
 	switch {
 	case s.Name != "":
