@@ -212,6 +212,9 @@ func (r *run) why(v *Verdict, candidates int) string {
 		words = append(words, "affinity "+v.Affinity)
 	}
 	place := fmt.Sprintf("number %d of %d candidates", v.Rank, candidates)
+	if candidates == 1 {
+		place = "the only candidate"
+	}
 	if v.Target && v.Score > 0 {
 		place += ", as it runs there already"
 	}
@@ -354,7 +357,7 @@ func (r *run) division() *Division {
 	if len(r.steps) == 0 {
 		return nil
 	}
-	return &Division{Strategy: string(r.placement.strategy), Wanted: r.spec.Replicas, Before: sharesOf(r.current), Afresh: r.fresh, Steps: r.steps}
+	return &Division{Strategy: string(r.placement.strategy), Wanted: r.spec.Replicas, Before: sharesOf(r.spec.Clusters), Afresh: r.fresh, Steps: r.steps}
 }
 
 func sharesOf(targets []workv1alpha2.TargetCluster) []divide.Share {

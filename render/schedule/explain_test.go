@@ -126,9 +126,9 @@ func TestTaintsAreExplained(t *testing.T) {
 		want        string
 	}{
 		{"not tolerated", nil, noon, "", nil, "refused TaintToleration: taint cluster.karmada.io/not-ready:NoExecute is not tolerated (there since 12:00:00)"},
-		{"not tolerated, and there", nil, noon, "a=1", nil, "kept : number 1 of 1 candidates, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute is not tolerated, which keeps only new copies away"},
-		{"for ever", tolerates[:1], noon, "a=1", nil, "kept : number 1 of 1 candidates, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated"},
-		{"the shortest counts", tolerates, noon.Add(time.Second), "a=1", nil, "kept : number 1 of 1 candidates, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated 60s, until 12:01:00"},
+		{"not tolerated, and there", nil, noon, "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute is not tolerated, which keeps only new copies away"},
+		{"for ever", tolerates[:1], noon, "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated"},
+		{"the shortest counts", tolerates, noon.Add(time.Second), "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated 60s, until 12:01:00"},
 		{"ended", tolerates, noon.Add(time.Hour), "a=1", evicted,
 			"refused ClusterEviction: the workload is being evicted from the cluster (TaintManager: TaintUntolerated); taint cluster.karmada.io/not-ready:NoExecute tolerated 60s, ended 12:01:00"},
 	}
@@ -148,13 +148,12 @@ func TestTaintsAreExplained(t *testing.T) {
 	}
 }
 
-// A settled decision counts its own targets as places where the workload runs.
 func TestGroupsAreExplained(t *testing.T) {
 	b := binding(1, "", placed("spreadConstraints: [{spreadByField: region, minGroups: 1, maxGroups: 1}, {spreadByField: zone, minGroups: 1, maxGroups: 1}, {spreadByField: cluster, minGroups: 1, maxGroups: 1}]"))
 	r := fleet("a region=eu zone=x; b region=eu zone=y; c region=us zone=z").Schedule(Request{Binding: b, Explain: true})
 	want := []Group{
-		{"region", "eu", true, 2050, []string{"a", "b"}}, {"region", "us", false, 1000, []string{"c"}},
-		{"zone", "x", true, 1100, []string{"a"}}, {"zone", "y", false, 1000, []string{"b"}},
+		{"region", "eu", true, 2000, []string{"a", "b"}}, {"region", "us", false, 1000, []string{"c"}},
+		{"zone", "x", true, 1000, []string{"a"}}, {"zone", "y", false, 1000, []string{"b"}},
 	}
 	if diff := cmp.Diff(want, r.Groups); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -170,7 +169,7 @@ func TestTermsThatFailedAreExplained(t *testing.T) {
 	if got, want := r.Tried[0].Verdicts[0].Message, "taint k:NoSchedule is not tolerated"; got != want {
 		t.Errorf("near: got %q, want %q", got, want)
 	}
-	if got, want := r.Verdicts[1].Message, "affinity far; number 1 of 1 candidates"; got != want {
+	if got, want := r.Verdicts[1].Message, "affinity far; the only candidate"; got != want {
 		t.Errorf("far: got %q, want %q", got, want)
 	}
 }

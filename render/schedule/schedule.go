@@ -292,12 +292,16 @@ func (r *run) settle(done outcome, tried []Attempt) (outcome, []Attempt) {
 		return done, tried
 	}
 	before := outcome{affinity: r.Binding.Status.SchedulerObservedAffinityName, targets: r.current}
+	first := done
 	done = fixedPoint(before, done, func(last outcome) outcome {
 		r.setCurrent(last.targets)
 		next, more := r.terms(r.termInForce(last.affinity))
 		tried = append(tried, more...)
 		return next
 	})
+	if done.same(first) {
+		done.reasons = first.reasons // which do not take what was just placed for what was there
+	}
 	return done, tried
 }
 
