@@ -551,7 +551,7 @@ func stepText(s schedule.Step, why *decide.Why) string {
 	for _, k := range s.Kept {
 		assigned += int64(k.Replicas)
 	}
-	over := ratio(weightsOf(s.Weights))
+	over := ratio(weightsOf(s.Weights), s.How == divide.ByWeight)
 	switch s.How {
 	case divide.Whole:
 		return text + wholeText(s, why)
@@ -618,11 +618,13 @@ func sum(weights []divide.Weight) (n int64) {
 	return n
 }
 
-// ratio is "3:1".
-func ratio(weights []Weight) string {
+// ratio is "3:1"; a room without limit is "any", a weight is what it is.
+func ratio(weights []Weight, exact bool) string {
 	words := make([]string, len(weights))
 	for i, w := range weights {
-		words[i] = amount(w.Weight)
+		if words[i] = amount(w.Weight); exact {
+			words[i] = fmt.Sprint(w.Weight)
+		}
 	}
 	return cmp.Or(strings.Join(words, ":"), "nothing")
 }

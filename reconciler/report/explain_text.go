@@ -46,7 +46,11 @@ func (e *Explanation) headline() []string {
 		lines = append(lines, e.Differs)
 	}
 	if e.PlacedSince != nil {
-		lines = append(lines, "placed so since "+e.PlacedSince.text())
+		line := "placed so since " + e.PlacedSince.text()
+		if e.Record == nil || e.Record.Commit != e.PlacedSince.Commit {
+			line += " (explained with --at " + e.PlacedSince.short() + ")"
+		}
+		lines = append(lines, line)
 	}
 	switch {
 	case e.Failure != "":
@@ -59,7 +63,7 @@ func (e *Explanation) headline() []string {
 
 // text is "2026-01-01T12:00:00Z by 1234567890ab: subject".
 func (r *Moment) text() string {
-	text := r.Commit[:min(len(r.Commit), 12)]
+	text := r.short()
 	if r.Time != "" {
 		text = r.Time + " by " + text
 	}
@@ -68,6 +72,8 @@ func (r *Moment) text() string {
 	}
 	return text
 }
+
+func (r *Moment) short() string { return r.Commit[:min(len(r.Commit), 12)] }
 
 // sections are the page in reading order; empty ones are left out.
 func (e *Explanation) sections() []section {

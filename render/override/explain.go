@@ -63,6 +63,9 @@ type NearMiss struct {
 	Why    string
 }
 
+// failed is what is known of a rendering that failed.
+func (r *run) failed() Result { return Result{Steps: r.steps, Skipped: r.skipped} }
+
 // explainStep remembers what a step makes of r.object; next is nil if it makes nothing of it.
 func (r *run) explainStep(p *compiled, s *step, next api.Object) {
 	done := Step{Policy: p.source.ID.String(), Field: manifest.Dotted(s.at), File: p.source.Origin.File, Line: p.source.Line(s.at...)}

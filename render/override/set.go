@@ -110,12 +110,12 @@ type run struct {
 
 // Apply returns what c gets of the object o, whose replicas are set and whose identity is id. With
 // explain the result has its steps, which costs a comparison for each. An error is an *Error;
-// nothing may be rendered for c then.
+// nothing may be rendered for c then, and the result has the steps that came before alone.
 func (s *Set) Apply(o api.Object, id api.ID, c *affinity.Cluster, explain bool) (Result, error) {
 	r := run{object: o, cluster: c, explain: explain}
 	inCluster, err := r.stage(&s.cluster, id)
 	if err != nil {
-		return Result{}, err
+		return r.failed(), err
 	}
 	var inNamespace []Applied
 	if id.Namespace != "" {
@@ -123,7 +123,7 @@ func (s *Set) Apply(o api.Object, id api.ID, c *affinity.Cluster, explain bool) 
 		now := api.IDOf(r.object)
 		now.Namespace = id.Namespace
 		if inNamespace, err = r.stage(&s.namespaced, now); err != nil {
-			return Result{}, err
+			return r.failed(), err
 		}
 	}
 	settleSteps(r.steps, r.object)
