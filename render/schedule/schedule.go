@@ -299,7 +299,7 @@ func (r *run) settle(done outcome, tried []Attempt) (outcome, []Attempt) {
 		tried = append(tried, more...)
 		return next
 	})
-	if done.same(first) {
+	if r.Explain && done.same(first) {
 		done.reasons = first.reasons // which do not take what was just placed for what was there
 	}
 	return done, tried
