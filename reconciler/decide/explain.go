@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -58,11 +60,12 @@ type Need struct {
 // Timer is something that the clock brings about on a member.
 type Timer struct {
 	Cluster string
-	// What is one word: block, toleration, ...
+	// What is one word: ApplicationFailure, ClusterFailure, TaintEviction, purge, block, or unhealthy
+	// where nothing is counted.
 	What string
 	// Since and Until are when it began and ends; zero means that it is not known, or never.
 	Since, Until time.Time
-	// Text says what happens when it ends.
+	// Text says what it is and what happens when it ends, or why it never does.
 	Text string
 }
 
@@ -127,12 +130,50 @@ func (p *pass) why(b *bound) *Why {
 	w.Placement = placementChanges(b)
 	w.Needs = p.needs(b)
 	w.NearOverrides = p.input.overrides.value.Nearest(t.ID, t.Labels, nearest)
-	if s := b.row.Schedule; s != nil && s.Reasons != nil {
-		for _, block := range s.Blocks {
-			w.Timers = append(w.Timers, Timer{block.Cluster, "block", block.Since, block.Until, block.Text})
+	w.Timers = p.timers(b)
+	return w
+}
+
+// timers are what failover counts on copies of b's template, or why it counts nothing.
+func (p *pass) timers(b *bound) []Timer {
+	var timers []Timer
+	for _, c := range b.causes {
+		t := Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text}
+		switch evicted := func(e failover.Cause) bool { return e.Cluster == c.Cluster }; {
+		case slices.ContainsFunc(b.evicted, evicted):
+			t.Text += "; it leaves now"
+		case c.Due(p.Now) && b.waits:
+			t.Text += "; it waits, as too many leave at once"
+		case c.Due(p.Now) && b.blocked != "":
+			t.Text += "; it stays, as there is no other place for it"
+		}
+		timers = append(timers, t)
+	}
+	if b.next != nil {
+		spec := &b.next.Spec
+		for _, task := range spec.GracefulEvictionTasks {
+			t := Timer{Cluster: task.FromCluster, What: "purge", Until: failover.GraceEnd(task, p.Options.Failover), Text: "the copy there goes when those that replace it are healthy, or when its time is over"}
+			if task.CreationTimestamp != nil {
+				t.Since = task.CreationTimestamp.Time
+			}
+			if task.SuppressDeletion != nil && *task.SuppressDeletion {
+				t.Until, t.Text = time.Time{}, "the copy there stays until its deletion is confirmed"
+			}
+			timers = append(timers, t)
+		}
+		for _, item := range b.next.Status.AggregatedStatus {
+			if item.Health == workv1alpha2.ResourceUnhealthy && !failover.Watched(spec) {
+				timers = append(timers, Timer{Cluster: item.ClusterName, What: "unhealthy", Text: "nothing counts how long the copy is unhealthy: the policy has no failover.application"})
+			}
 		}
 	}
-	return w
+	if s := b.row.Schedule; s != nil && s.Reasons != nil {
+		for _, block := range s.Blocks {
+			timers = append(timers, Timer{block.Cluster, "block", block.Since, block.Until, block.Text})
+		}
+	}
+	slices.SortStableFunc(timers, func(a, b Timer) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	return timers
 }
 
 // placementChanges compares the placement with that of the last decision; none if there was none.

@@ -284,7 +284,7 @@ type Condition struct {
 
 // Pending is something that holds the workload up, or is still to be done.
 type Pending struct {
-	// What is one word: suspended, lazy, quota, held, retired, evicting, notReady, waiting, stale.
+	// What is one word: suspended, lazy, quota, held, retired, evicting, notReady, waiting, stale, brake.
 	What    string `json:"what"`
 	Cluster string `json:"cluster,omitempty"`
 	Since   string `json:"since,omitempty"`
@@ -654,13 +654,17 @@ func sharesText(targets []Target) string {
 	return strings.Join(words, ", ")
 }
 
-// leaving adds members that it ran on and that are in no verdict: they leave the fleet.
+// leaving adds members that it ran on and that are in no verdict, as they leave the fleet, and tells what
+// those had that it was taken off before it was scheduled.
 func (e *Explanation) leaving(row decide.BindingRow) {
 	if len(e.Members) == 0 {
 		return
 	}
 	for _, t := range sortedTargets(row.Previous) {
-		if slices.ContainsFunc(e.Members, func(v Verdict) bool { return v.Cluster == t.Name }) {
+		if i := slices.IndexFunc(e.Members, func(v Verdict) bool { return v.Cluster == t.Name }); i >= 0 {
+			if e.Members[i].Outcome == string(schedule.Refused) {
+				e.Members[i].Before = t.Replicas
+			}
 			continue
 		}
 		v := Verdict{Cluster: t.Name, Outcome: string(schedule.Refused), Rule: "ClusterLeaving", Before: t.Replicas, Message: "the cluster is being removed from the fleet, or is no longer in it"}
@@ -770,6 +774,9 @@ func (e *Explanation) binding(d *decide.Decision, b *workv1alpha2.ResourceBindin
 		if task.GracePeriodSeconds != nil {
 			text += fmt.Sprintf(", grace period %ds", *task.GracePeriodSeconds)
 		}
+		if task.Message != "" {
+			text += ": " + task.Message
+		}
 		e.pend("evicting", task.FromCluster, since, "%s", text)
 	}
 	for _, t := range e.Clusters {
@@ -825,9 +832,12 @@ func (e *Explanation) later(d *decide.Decision, id api.ID) {
 			e.pend("stale", "", time.Time{}, "%s has an error; its version of commit %s is in force", h.Path, h.Commit)
 		}
 	}
+	if brake := d.Next.Meta.FailoverBrake; brake != nil && !brake.Approved && len(e.Timers) > 0 {
+		e.pend("brake", "", brake.Since, "no workload leaves a member: %s", brake.Message)
+	}
 	for _, t := range e.Timers {
 		if t.Until != "" {
-			e.Next = append(e.Next, Next{t.Until, fmt.Sprintf("%s on %s ends: %s", t.What, t.Cluster, t.Text)})
+			e.Next = append(e.Next, Next{t.Until, fmt.Sprintf("%s on %s ends", t.What, t.Cluster)})
 		}
 	}
 	if !d.Wake.IsZero() {

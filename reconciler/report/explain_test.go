@@ -109,7 +109,7 @@ func TestThePageAnswersTheTrouble(t *testing.T) {
 				b.Spec.Clusters = []workv1alpha2.TargetCluster{{Name: "m1", Replicas: 4}}
 			})
 		}, members + policyWith("activationPreference: Lazy") + four, "Deployment/web",
-			[]string{"timer block m2: new copies are refused after an eviction (ApplicationFailure), since 2026-01-01T11:59:00Z, until 2026-01-01T12:09:00Z", "2026-01-01T12:09:00Z: block on m2 ends"}},
+			[]string{"timer block m2: new copies are refused after an eviction (ApplicationFailure) (2026-01-01T11:59:00Z to 2026-01-01T12:09:00Z)", "2026-01-01T12:09:00Z: block on m2 ends"}},
 		{"a member left the fleet", func() *record.State { return step(t, nil, "base", placed, decide.Options{}).Next },
 			strings.Replace(placed, "name: m2}", "name: m9}", 1), "Deployment/web", []string{"ClusterLeaving: a member that it runs on leaves the fleet", "ClusterLeaving: the cluster is being removed from the fleet"}},
 		{"what it needs", nil, members + policyWith("propagateDeps: true") + strings.Replace(four, "containers:", "volumes: [{name: v, configMap: {name: c}}, {name: w, configMap: {name: gone}}], containers:", 1) + configMap("c", "x"), "Deployment/web",

@@ -386,10 +386,15 @@ func (e *Explanation) pendingSection() section {
 	}
 	for _, t := range e.Timers {
 		text := fmt.Sprintf("timer %s %s: %s", t.What, t.Cluster, t.Text)
-		if t.Since != "" {
-			text += ", since " + t.Since
+		switch {
+		case t.Since != "" && t.Until != "":
+			text += fmt.Sprintf(" (%s to %s)", t.Since, t.Until)
+		case t.Until != "":
+			text += " (until " + t.Until + ")"
+		case t.Since != "":
+			text += " (since " + t.Since + ")"
 		}
-		s.add("%s, until %s", text, cmp.Or(t.Until, "somebody ends it"))
+		s.add("%s", text)
 	}
 	return s
 }

@@ -132,6 +132,9 @@ func (r *run) blocks() (list []Block) {
 			if record.Reason != "" {
 				text += " (" + record.Reason + ")"
 			}
+			if end.IsZero() {
+				text += ", for ever"
+			}
 			list = append(list, Block{record.ClusterName, began, end, text})
 		}
 	}
