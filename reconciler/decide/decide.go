@@ -109,7 +109,9 @@ type Input struct {
 type Decision struct {
 	// Revision is that of the source that was decided about. The one in Next.Meta is that of the last commit.
 	Revision gitstate.Revision
-	Next     *record.State
+	// Time is the clock that it was made by.
+	Time time.Time
+	Next *record.State
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
@@ -208,7 +210,7 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision}}
+	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.news = p.Memo.look(p.Seen)
 	p.kinds = definedKinds(p.Previous.Works)

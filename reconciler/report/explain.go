@@ -741,7 +741,7 @@ func (e *Explanation) binding(d *decide.Decision, b *workv1alpha2.ResourceBindin
 	}
 	for _, c := range b.Status.Conditions {
 		since := stamp(c.LastTransitionTime.Time)
-		if d.Commit != nil && c.LastTransitionTime.Time.Equal(d.Commit.Time) {
+		if c.LastTransitionTime.Time.Equal(d.Time) {
 			since = "" // with this decision
 		}
 		e.Conditions = append(e.Conditions, Condition{c.Type, string(c.Status), c.Reason, c.Message, since})
@@ -836,7 +836,7 @@ func (e *Explanation) later(d *decide.Decision, id api.ID) {
 		e.pend("brake", "", brake.Since, "no workload leaves a member: %s", brake.Message)
 	}
 	for _, t := range e.Timers {
-		if t.Until != "" {
+		if until, err := time.Parse(time.RFC3339, t.Until); err == nil && until.After(d.Time) {
 			e.Next = append(e.Next, Next{t.Until, fmt.Sprintf("%s on %s ends", t.What, t.Cluster)})
 		}
 	}
