@@ -161,10 +161,10 @@ type BindingRow struct {
 	Choice    policy.Choice
 	Schedule  *schedule.Result
 	Overrides map[string]override.Result
-	// Why says more; nil without Options.Explain.
-	Why *Why
 	// RenderErrors by member.
 	RenderErrors []RenderError
+
+	explain func() *Why
 }
 
 // RenderError says why a member gets no new version of an object.
@@ -177,8 +177,8 @@ type RenderError struct {
 type Unbound struct {
 	Template api.ID
 	Message  string
-	// Why says more; nil without Options.Explain.
-	Why *Why
+
+	explain func() *Why
 }
 
 // WorkRow is one work that changed.

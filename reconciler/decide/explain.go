@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,21 +79,40 @@ type Ignored struct {
 // nearest is how many policies that do not select something are named.
 const nearest = 3
 
-// explain says more of every template; it costs too much to be done unasked.
+// Why says more; nil without Options.Explain. It is found when it is asked for: of all templates it
+// would cost far more than the decision.
+func (r *BindingRow) Why() *Why {
+	if r.explain == nil {
+		return nil
+	}
+	return r.explain()
+}
+
+// Why says more; nil without Options.Explain.
+func (u *Unbound) Why() *Why {
+	if u.explain == nil {
+		return nil
+	}
+	return u.explain()
+}
+
+// explain prepares for questions.
 func (p *pass) explain() {
 	rows := make(map[api.ID]*bound, len(p.bound))
 	for _, b := range p.bound {
 		rows[b.row.Template.Unversioned()] = b
-		b.row.Why = p.why(b)
+		b.row.explain = sync.OnceValue(func() *Why { return p.why(b) })
 	}
 	for i := range p.Unbound {
 		u := &p.Unbound[i]
 		if b := rows[u.Template.Unversioned()]; b != nil {
-			u.Why = b.row.Why
+			u.explain = b.row.explain
 		} else if t := p.input.all[u.Template.Unversioned()]; t != nil {
-			b := &bound{template: t, row: BindingRow{Key: record.BindingOf(t.ID), Template: t.ID}}
-			b.row.Choice = p.choose(b)
-			u.Why = p.why(b)
+			u.explain = func() *Why {
+				b := &bound{template: t, row: BindingRow{Key: record.BindingOf(t.ID), Template: t.ID}}
+				b.row.Choice = p.choose(b)
+				return p.why(b)
+			}
 		}
 	}
 	for _, o := range p.input.objects {

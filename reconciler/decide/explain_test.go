@@ -45,7 +45,7 @@ func TestExplainingChangesNothing(t *testing.T) {
 				checkVerdicts(rt, row)
 			}
 			for _, row := range plain.Bindings {
-				if row.Why != nil || row.Schedule != nil || row.Overrides != nil {
+				if row.Why() != nil || row.Schedule != nil || row.Overrides != nil {
 					rt.Fatalf("%s: explained unasked", row.Key)
 				}
 			}
@@ -55,14 +55,15 @@ func TestExplainingChangesNothing(t *testing.T) {
 }
 
 func checkVerdicts(t *rapid.T, row decide.BindingRow) {
-	if row.Why == nil {
+	why := row.Why()
+	if why == nil {
 		t.Fatalf("%s: not explained", row.Key)
 	}
-	if row.Schedule == nil || row.Schedule.Reasons == nil || row.Why.Next == nil {
+	if row.Schedule == nil || row.Schedule.Reasons == nil || why.Next == nil {
 		return
 	}
 	targets := map[string]int32{}
-	for _, c := range row.Why.Next.Spec.Clusters {
+	for _, c := range why.Next.Spec.Clusters {
 		targets[c.Name] = c.Replicas
 	}
 	for _, v := range row.Schedule.Verdicts {
@@ -76,6 +77,12 @@ func checkVerdicts(t *rapid.T, row decide.BindingRow) {
 	}
 }
 
+func whyOf(t *testing.T, d *decide.Decision) *decide.Why {
+	t.Helper()
+	r := row(t, d, web)
+	return r.Why()
+}
+
 // timersOf writes the timers of web as "ClusterFailure m2 10s-70s: text", in seconds after the start.
 func timersOf(t *testing.T, d *decide.Decision) (lines []string) {
 	t.Helper()
@@ -85,7 +92,7 @@ func timersOf(t *testing.T, d *decide.Decision) (lines []string) {
 		}
 		return at.Sub(start).String()
 	}
-	for _, timer := range row(t, d, web).Why.Timers {
+	for _, timer := range whyOf(t, d).Timers {
 		lines = append(lines, fmt.Sprintf("%s %s %s-%s: %s", timer.What, timer.Cluster, after(timer.Since), after(timer.Until), timer.Text))
 	}
 	return lines
@@ -151,11 +158,11 @@ func TestWhyTellsWhatAPolicyChanged(t *testing.T) {
 	source := fleet(2) + file("web.yaml", deployment("web", 4))
 	w.push(source + file("p.yaml", policyFor("p", "Deployment", "placement: {}, activationPreference: Lazy")))
 	w.push(source + file("p.yaml", policyFor("p", "Deployment", "placement: {clusterAffinity: {clusterNames: [m1]}}, activationPreference: Lazy, conflictResolution: Overwrite")))
-	want(t, "lazy", row(t, w.explained(), web).Why.Lazy, []string{"placement", "conflictResolution"})
+	want(t, "lazy", whyOf(t, w.explained()).Lazy, []string{"placement", "conflictResolution"})
 	w.push(source + file("p.yaml", policyFor("p", "Deployment", "placement: {}")))
-	want(t, "lazy", row(t, w.explained(), web).Why.Lazy, nil)
+	want(t, "lazy", whyOf(t, w.explained()).Lazy, nil)
 	before := w.state
 	w.push(source + file("p.yaml", policyFor("p", "Deployment", "placement: {clusterAffinity: {clusterNames: [m1]}, spreadConstraints: [{spreadByField: cluster, maxGroups: 1}]}")))
 	w.state = before
-	want(t, "placement", row(t, w.explained(), web).Why.Placement, []string{"clusterAffinity", "spreadConstraints"})
+	want(t, "placement", whyOf(t, w.explained()).Placement, []string{"clusterAffinity", "spreadConstraints"})
 }

@@ -366,7 +366,7 @@ func Explain(d *decide.Decision, kind, namespace, name string) (*Explanation, er
 
 func explainUnbound(d *decide.Decision, u decide.Unbound) *Explanation {
 	e := &Explanation{Resource: resource(u.Template), Clusters: []Target{}, PolicyWhy: u.Message, Message: "it runs nowhere: " + u.Message}
-	if w := u.Why; w != nil {
+	if w := u.Why(); w != nil {
 		e.why(w)
 		if len(w.Choice.Waiting) > 0 {
 			e.pend("waiting", "", time.Time{}, "it is not placed until there are the override policies %s", strings.Join(w.Choice.Waiting, ", "))
@@ -384,11 +384,12 @@ func explainRow(d *decide.Decision, row decide.BindingRow) *Explanation {
 	if row.Policy != nil {
 		e.Policy = &Holder{Policy: Policy{row.Policy.Kind, row.Policy.Namespace, row.Policy.Name}}
 	}
-	if row.Why != nil {
-		e.why(row.Why)
+	why := row.Why()
+	if why != nil {
+		e.why(why)
 	}
-	if s := row.Schedule; s != nil {
-		e.schedule(row)
+	if row.Schedule != nil {
+		e.schedule(row.Schedule, why)
 	}
 	e.leaving(row)
 	e.overrides(row)
@@ -449,9 +450,8 @@ func (e *Explanation) pend(what, cluster string, since time.Time, format string,
 }
 
 // schedule fills in what became of the members and the division.
-func (e *Explanation) schedule(row decide.BindingRow) {
-	s := row.Schedule
-	e.Trigger, e.TriggerWhy = string(s.Trigger), triggerWhy(row)
+func (e *Explanation) schedule(s *schedule.Result, why *decide.Why) {
+	e.Trigger, e.TriggerWhy = string(s.Trigger), triggerWhy(s.Trigger, why)
 	for _, t := range s.Tried {
 		tried := Tried{Affinity: t.Affinity, Failure: string(t.Failure), Message: t.Message}
 		if t.Reasons != nil {
@@ -470,7 +470,7 @@ func (e *Explanation) schedule(row decide.BindingRow) {
 		e.Division = &Division{d.Strategy, d.Wanted, targetsOf(d.Before), d.Afresh, d.Withheld, []Step{}}
 		for _, step := range d.Steps {
 			e.Division.Steps = append(e.Division.Steps, Step{
-				string(step.How), step.For, step.Seats, weightsOf(step.Weights), weightsOf(step.Spared), targetsOf(step.Kept), targetsOf(step.Dealt), stepText(step, row.Why),
+				string(step.How), step.For, step.Seats, weightsOf(step.Weights), weightsOf(step.Spared), targetsOf(step.Kept), targetsOf(step.Dealt), stepText(step, why),
 			})
 		}
 	}
@@ -499,13 +499,13 @@ func verdicts(list []schedule.Verdict) []Verdict {
 }
 
 // triggerWhy says what asked for scheduling.
-func triggerWhy(row decide.BindingRow) string {
-	switch row.Schedule.Trigger {
+func triggerWhy(trigger schedule.Trigger, why *decide.Why) string {
+	switch trigger {
 	case schedule.PlacementChanged:
-		if row.Why == nil || len(row.Why.Placement) == 0 {
+		if why == nil || len(why.Placement) == 0 {
 			return "it was not placed before"
 		}
-		return "the placement changed: " + strings.Join(row.Why.Placement, ", ")
+		return "the placement changed: " + strings.Join(why.Placement, ", ")
 	case schedule.ReplicasChanged:
 		return "the members do not have the replicas that are wanted"
 	case schedule.Rescheduled:

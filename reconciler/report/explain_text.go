@@ -172,7 +172,7 @@ func (e *Explanation) membersSection() section {
 		if i == 0 {
 			s.note("groups that spread constraints chose from:")
 		}
-		s.note("  %s %s %s: score %d (%s)", g.Field, g.Name, state, g.Score, strings.Join(g.Clusters, ", "))
+		s.note("  %s %s %s: score %d (%s)", g.Field, g.Name, state, g.Score, membersText(g.Clusters))
 	}
 	return s
 }
@@ -263,7 +263,7 @@ func (e *Explanation) rebalanceLines(s *section) {
 func (e *Explanation) overridesSection() section {
 	s := section{title: "Overrides"}
 	for _, o := range e.Overrides {
-		s.add("%s: %s %s: %s (%s)", strings.Join(o.Clusters, ", "), o.Policy, o.Field, o.effect(), o.Place)
+		s.add("%s: %s %s: %s (%s)", membersText(o.Clusters), o.Policy, o.Field, o.effect(), o.Place)
 		for i, c := range o.Changes {
 			if i == mostChanges {
 				s.add("  and %d more", len(o.Changes)-i)
@@ -276,12 +276,21 @@ func (e *Explanation) overridesSection() section {
 		s.add("refused: %s: %s", r.Cluster, r.Message)
 	}
 	for _, o := range e.OverridesSkipped {
-		s.add("not for %s: %s %s: %s (%s)", strings.Join(o.Clusters, ", "), o.Policy, o.Field, o.Why, o.Place)
+		s.add("not for %s: %s %s: %s (%s)", membersText(o.Clusters), o.Policy, o.Field, o.Why, o.Place)
 	}
 	for _, n := range e.OverridesNear {
 		s.add("near: %s does not select it: %s (%s)", n.Policy, n.Why, n.Place)
 	}
 	return s
+}
+
+// membersText names members; of many the page names the first, JSON has them all.
+func membersText(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most-1], ", "), len(names)-most+1)
 }
 
 // mostChanges is how many changes of one step the page shows; JSON has them all.

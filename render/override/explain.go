@@ -231,13 +231,13 @@ func containers(o api.Object) (names []string) {
 	return names
 }
 
-// Nearest returns at most n policies that do not select the object and differ in one field.
+// Nearest returns at most n policies that do not select the object, as if by a slip.
 func (s *Set) Nearest(id api.ID, labels map[string]string, n int) []NearMiss {
 	t := policy.Template{ID: id, Labels: labels}
 	var near []NearMiss
 	for _, p := range slices.Concat(s.cluster.policies, s.namespaced.policies) {
 		m := policy.Compare(p.source.Namespace, p.selectors, t)
-		if len(m.Mismatches) != 1 || m.Mismatches[0].Field == "kind" {
+		if !m.Slip() {
 			continue
 		}
 		at := policy.Path{"spec", "resourceSelectors"}

@@ -97,7 +97,7 @@ func TestWithoutExplanationNothingIsKept(t *testing.T) {
 	}
 }
 
-func TestNearestOverridesDifferInOneField(t *testing.T) {
+func TestNearestOverridesDifferByASlip(t *testing.T) {
 	s := compile(t, policyText("OverridePolicy", "label", "[{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: api}}}]", mark("x"))+
 		policyText("OverridePolicy", "name", "[{apiVersion: apps/v1, kind: Deployment, name: wbe}]", mark("x"))+
 		policyText("OverridePolicy", "kind", "[{apiVersion: v1, kind: ConfigMap}]", mark("x"))+

@@ -31,7 +31,14 @@ type Miss struct {
 	Selector int
 	// Mismatches of it; none if it selects the template.
 	Mismatches []Mismatch
-	distance   int // of the names
+	distance   int // of the names or labels
+}
+
+// Slip tells whether the difference may be one: one field alone, and if that is a name or labels, a
+// few letters.
+func (m Miss) Slip() bool {
+	const letters = 3
+	return len(m.Mismatches) == 1 && m.Mismatches[0].Field != "kind" && m.distance <= letters
 }
 
 // NearMiss is a policy that does not select a template.
@@ -49,8 +56,13 @@ func Compare(namespace string, selectors []policyv1alpha1.ResourceSelector, t Te
 	best := Miss{Selector: -1}
 	for i := range selectors {
 		m := Miss{i, mismatches(&selectors[i], t), 0}
-		if selectors[i].Name != "" {
-			m.distance = distance(selectors[i].Name, t.ID.Name)
+		for _, f := range m.Mismatches {
+			switch f.Field {
+			case "name":
+				m.distance += distance(f.Want, f.Have)
+			case "labelSelector":
+				m.distance += nearestLabel(f.Want, t.Labels)
+			}
 		}
 		if i == 0 || m.compare(best) < 0 {
 			best = m
@@ -139,6 +151,15 @@ func (m Miss) String() string {
 // Selector is the position of the selector by which the policy holds the template.
 func (c *Choice) Selector(t Template) int {
 	return Compare(c.Policy.Namespace, c.Policy.Spec.ResourceSelectors, t).Selector
+}
+
+// nearestLabel is the distance of a selector's text from the label that comes closest.
+func nearestLabel(selector string, set map[string]string) int {
+	nearest := len(selector)
+	for k, v := range set {
+		nearest = min(nearest, distance(selector, k+"="+v))
+	}
+	return nearest
 }
 
 // distance is how many letters must be added, removed or exchanged to make b of a. Long names are

@@ -69,3 +69,21 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestASlipIsSmall(t *testing.T) {
+	web := Template{ID: api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "web"}, Labels: map[string]string{"app": "web", "tier": "1"}}
+	for _, tt := range []struct {
+		selector string
+		want     bool
+	}{
+		{"{apiVersion: apps/v1, kind: Deployment, name: wbe}", true}, {"{apiVersion: apps/v1, kind: Deployment, name: another}", false},
+		{"{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: api}}}", true}, {"{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {app: another}}}", false},
+		{"{apiVersion: apps/v1beta1, kind: Deployment, name: web}", true}, {"{apiVersion: apps/v1beta1, kind: Deployment, name: wbe}", false},
+		{"{apiVersion: apps/v1, kind: Deploymnet, name: web}", false}, {"{apiVersion: apps/v1, kind: Deployment, name: web}", false},
+	} {
+		p := compile(t, policies("pp a - - "+tt.selector)).Policies()[0]
+		if m := Compare("default", p.Spec.ResourceSelectors, web); m.Slip() != tt.want {
+			t.Errorf("%s: slip %t, want %t: %s", tt.selector, m.Slip(), tt.want, m)
+		}
+	}
+}
