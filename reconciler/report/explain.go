@@ -837,7 +837,11 @@ func (e *Explanation) later(d *decide.Decision, id api.ID) {
 	}
 	for _, t := range e.Timers {
 		if until, err := time.Parse(time.RFC3339, t.Until); err == nil && until.After(d.Time) {
-			e.Next = append(e.Next, Next{t.Until, fmt.Sprintf("%s on %s ends", t.What, t.Cluster)})
+			text := "ends"
+			if t.What != "block" && t.What != "purge" {
+				text = "is due: it leaves, if there is another place for it"
+			}
+			e.Next = append(e.Next, Next{t.Until, fmt.Sprintf("%s on %s %s", t.What, t.Cluster, text)})
 		}
 	}
 	if !d.Wake.IsZero() {

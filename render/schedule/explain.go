@@ -280,13 +280,19 @@ func (r *run) tolerated(taint *corev1.Taint) string {
 	}
 	end := taint.TimeAdded.UTC().Add(time.Duration(least) * time.Second)
 	if r.Now.Before(end) {
-		return text + ", until " + clock(end)
+		return text + ", until " + r.clock(end)
 	}
-	return text + ", ended " + clock(end)
+	return text + ", ended " + r.clock(end)
 }
 
-// clock is a time as people compare it with others of the same day.
-func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+// clock is a time as people read it: of the day it is, the time alone.
+func (r *run) clock(t time.Time) string {
+	t = t.UTC()
+	if r.Now.UTC().Format(time.DateOnly) == t.Format(time.DateOnly) {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.RFC3339)
+}
 
 // affinityOf is the name of the affinity that matches a candidate.
 func (r *run) affinityOf(c *candidate) string {

@@ -129,6 +129,7 @@ func TestTaintsAreExplained(t *testing.T) {
 		{"not tolerated, and there", nil, noon, "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute is not tolerated, which keeps only new copies away"},
 		{"for ever", tolerates[:1], noon, "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated"},
 		{"the shortest counts", tolerates, noon.Add(time.Second), "a=1", nil, "kept : the only candidate, as it runs there already; taint cluster.karmada.io/not-ready:NoExecute tolerated 60s, until 12:01:00"},
+		{"of another day", nil, noon.Add(24 * time.Hour), "", nil, "refused TaintToleration: taint cluster.karmada.io/not-ready:NoExecute is not tolerated (there since 2026-01-01T12:00:00Z)"},
 		{"ended", tolerates, noon.Add(time.Hour), "a=1", evicted,
 			"refused ClusterEviction: the workload is being evicted from the cluster (TaintManager: TaintUntolerated); taint cluster.karmada.io/not-ready:NoExecute tolerated 60s, ended 12:01:00"},
 	}

@@ -163,7 +163,7 @@ func (r *run) taint(i int) string {
 func (r *run) taintDetail(i int) string {
 	text := fmt.Sprintf("taint %s is not tolerated", r.taint(i))
 	if t := r.fleet.members[i].taints[r.placement.taint[i]].TimeAdded; t != nil {
-		text += " (there since " + clock(t.Time) + ")"
+		text += " (there since " + r.clock(t.Time) + ")"
 	}
 	return text
 }
