@@ -29,6 +29,8 @@ import (
 // all print it.
 type Explanation struct {
 	Resource Resource `json:"resource"`
+	// Template is where it stands in the source; nil if it is gone from there.
+	Template *Place `json:"template,omitempty"`
 	// Binding is "namespace/name"; empty if there is none.
 	Binding string `json:"binding,omitempty"`
 	// Record is the decision that is explained, if that is one of the past.
@@ -407,6 +409,10 @@ func placeOf(o *manifest.Object, path ...string) Place { return Place{o.Origin.F
 
 // why fills in the policies, the dependencies and the timers.
 func (e *Explanation) why(w *decide.Why) {
+	if w.Template != nil {
+		at := placeOf(w.Template)
+		e.Template = &at
+	}
 	if p := w.Choice.Policy; p != nil {
 		e.Policy = &Holder{
 			Policy: Policy{p.Kind, p.Namespace, p.Name}, Place: placeOf(p.Source),
@@ -828,7 +834,7 @@ func (e *Explanation) later(d *decide.Decision, id api.ID) {
 		e.pend("retired", r.Cluster, r.Since.Time, "%s (%s), until the member confirms it", what, r.Reason)
 	}
 	for _, h := range d.Next.Meta.Held {
-		if e.Policy != nil && e.Policy.File == h.Path {
+		if e.Policy != nil && e.Policy.File == h.Path || e.Template != nil && e.Template.File == h.Path {
 			e.pend("stale", "", time.Time{}, "%s has an error; its version of commit %s is in force", h.Path, h.Commit)
 		}
 	}

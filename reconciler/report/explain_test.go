@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +16,11 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
+	"github.com/godwit-gitops/godwit/render/rendertest"
 )
 
 var explaining = decide.Options{Explain: true}
@@ -61,6 +64,9 @@ func TestThePageAnswersTheTrouble(t *testing.T) {
 	}
 	override := func(name, spec string) string {
 		return "== " + name + ".yaml ==\napiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: " + name + ", namespace: default}\nspec: " + spec + "\n"
+	}
+	claims := func(placement string) string {
+		return strings.Replace(policy(placement), "kind: ConfigMap", "kind: PersistentVolumeClaim", 1) + "== data.yaml ==\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: default}\nspec: {}\n"
 	}
 	tests := []struct {
 		name     string
@@ -112,6 +118,8 @@ func TestThePageAnswersTheTrouble(t *testing.T) {
 			[]string{"timer block m2: new copies are refused after an eviction (ApplicationFailure) (2026-01-01T11:59:00Z to 2026-01-01T12:09:00Z)", "2026-01-01T12:09:00Z: block on m2 ends"}},
 		{"a member left the fleet", func() *record.State { return step(t, nil, "base", placed, decide.Options{}).Next },
 			strings.Replace(placed, "name: m2}", "name: m9}", 1), "Deployment/web", []string{"ClusterLeaving: a member that it runs on leaves the fleet", "ClusterLeaving: the cluster is being removed from the fleet"}},
+		{"a deletion is held back", func() *record.State { return step(t, nil, "base", members+claims(""), decide.Options{}).Next }, members + claims("clusterAffinity: {clusterNames: [m1]}"), "pvc/data",
+			[]string{"held m2: its deletion is held back: deleting a PersistentVolumeClaim deletes what is in it; a source commit with the trailer \"Godwit-Approve: delete\" lets it go"}},
 		{"components go together", nil, members + strings.Replace(policy("spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}], "+strings.Replace(divided, "Weighted", "Aggregated", 1)), "apiVersion: apps/v1, kind: Deployment", "apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment", 1) +
 			"== f.yaml ==\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: flinkdeployments.flink.apache.org}\nspec: {group: flink.apache.org, scope: Namespaced, names: {plural: flinkdeployments, kind: FlinkDeployment}, versions: [{name: v1beta1, served: true, storage: true}]}\n---\napiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: web, namespace: default}\nspec: {jobManager: {replicas: 2}, taskManager: {replicas: 4}, job: {parallelism: 5}}\n", "FlinkDeployment/web",
 			[]string{"all components (jobmanager 2, taskmanager 4) on m1", "m1 chosen", "m2 passed over"}},
@@ -161,6 +169,28 @@ func TestAQuotaLeavesNoMemberChosen(t *testing.T) {
 	}
 	if e.Failure != "QuotaExceeded" || !e.Division.Withheld || e.Rebalance != nil || !strings.Contains(pageOf(e), "not put into force: quota q: ") {
 		t.Errorf("failure %q, division %+v, page\n%s", e.Failure, e.Division, pageOf(e))
+	}
+}
+
+// A file with an error is told, with the commit whose version is in force.
+func TestFilesHeldBackAreTold(t *testing.T) {
+	good := members + policy(divided) + fmt.Sprintf(web, 4)
+	for _, broken := range []string{strings.Replace(good, "placement:", "placemnt:", 1), strings.Replace(good, "kind: Deployment\nmetadata: {name: web,", "kind: Deployment\nmetadata: {{name: web,", 1)} {
+		base := step(t, nil, "base", good, decide.Options{})
+		d, err := decide.Next(decide.Input{
+			Source: gitstate.Snapshot{Revision: "head", FS: rendertest.Source(broken)}, Past: map[string]fs.FS{"base": rendertest.Source(good)},
+			Previous: base.Next, Now: time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC), Options: explaining,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := report.Explain(d, "Deployment", "default", "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page := pageOf(e); !strings.Contains(page, "has an error; its version of commit base is in force") || !strings.Contains(page, "runs on: m1=2 m2=2") {
+			t.Errorf("the page is\n%s", page)
+		}
 	}
 }
 
@@ -274,7 +304,7 @@ func TestTheRecordIsBelieved(t *testing.T) {
 	at := report.Moment{Commit: "0123456789abcdef", Time: "2026-01-01T12:00:00Z", Subject: "schedule", Source: "abc"}
 	e := explain(t, nil, placed, "Deployment/web")
 	e.Recall(at, now)
-	if page := pageOf(e); !strings.HasPrefix(page, "Deployment default/web runs on: m1=4\nas recorded 2026-01-01T12:00:00Z by 0123456789ab: schedule\ndecided on source commit abc\ndeciding again from the record gives m1=2 m2=2") {
+	if page := pageOf(e); !strings.HasPrefix(page, "Deployment default/web runs on: m1=4\nits template is web.yaml:1\nas recorded 2026-01-01T12:00:00Z by 0123456789ab: schedule\ndecided on source commit abc\ndeciding again from the record gives m1=2 m2=2") {
 		t.Errorf("the page is\n%s", page)
 	}
 	e = explain(t, nil, placed, "Deployment/web")

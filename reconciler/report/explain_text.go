@@ -36,6 +36,9 @@ func (s *section) empty() bool { return len(s.lines)+len(s.table)+len(s.after) =
 // headline says in one line where it runs, and in a second why it does not, or what is special.
 func (e *Explanation) headline() []string {
 	lines := []string{fmt.Sprintf("%s runs on: %s", e.Resource, targetsText(e.Clusters))}
+	if e.Template != nil {
+		lines = append(lines, "its template is "+e.Template.String())
+	}
 	if r := e.Record; r != nil {
 		lines = append(lines, "as recorded "+r.text())
 		if r.Source != "" {
