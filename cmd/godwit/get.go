@@ -63,7 +63,7 @@ func newGet() *cobra.Command {
 
 // registrations are the members that the state branch and the source know, by name.
 func (c *Config) registrations(ctx context.Context) (map[string]*clusterv1alpha1.Cluster, error) {
-	d, err := c.decideOnce(ctx, "", false)
+	d, err := c.decideOnce(ctx, "")
 	if err != nil {
 		return nil, err
 	}

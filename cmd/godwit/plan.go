@@ -72,7 +72,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string) (*repor
 		if err != nil {
 			return nil, fmt.Errorf("--base %s: %w", base, err)
 		}
-		d, err := c.decideOffline(ctx, src, snapshot, previous, memo, false)
+		d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string) (*repor
 	if err != nil {
 		return nil, err
 	}
-	d, err := c.decideOffline(ctx, src, snapshot, previous, memo, false)
+	d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +107,21 @@ func at(ctx context.Context, src snapshots, rev string) (gitstate.Snapshot, erro
 }
 
 // decideOffline decides without asking members.
-func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State, memo *decide.Memo, explain bool) (*decide.Decision, error) {
+func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State, memo *decide.Memo) (*decide.Decision, error) {
+	in, err := c.input(ctx, src, s, previous)
+	if err != nil {
+		return nil, err
+	}
+	in.Memo = memo
+	return decide.Next(in)
+}
+
+// input is what is decided on where members are not asked.
+func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State) (decide.Input, error) {
 	options := c.options()
-	options.Explain = explain
 	var err error
 	if options.SecretKey, err = c.knownSecretKey(); err != nil {
-		return nil, err
+		return decide.Input{}, err
 	}
 	past := map[string]fs.FS{}
 	for _, commit := range previous.SourceCommits() {
@@ -120,7 +129,7 @@ func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Sn
 			past[commit] = snapshot.FS
 		}
 	}
-	return decide.Next(decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options, Memo: memo})
+	return decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options}, nil
 }
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {

@@ -35,7 +35,7 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 			if err != nil {
 				return err
 			}
-			d, err := c.decideOnce(cmd.Context(), state, false)
+			d, err := c.decideOnce(cmd.Context(), state)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 	return cmd
 }
 
-func (c *Config) decideOnce(ctx context.Context, stateName string, explain bool) (*decide.Decision, error) {
+func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Decision, error) {
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (c *Config) decideOnce(ctx context.Context, stateName string, explain bool)
 	if err != nil {
 		return nil, err
 	}
-	return c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo(), explain)
+	return c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo())
 }
 
 func worksOf(s *record.State, cluster string) []record.Work {

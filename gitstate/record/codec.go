@@ -175,34 +175,47 @@ func (d *decoder) member(p string) error {
 }
 
 func (d *decoder) binding(p string) error {
-	b := &workv1alpha2.ResourceBinding{}
-	if err := d.strict(p, b); err != nil {
+	data, err := fs.ReadFile(d.tree, p)
+	if err != nil {
 		return err
 	}
+	b, err := DecodeBinding(p, data)
+	if err != nil {
+		return err
+	}
+	d.state.Bindings[BindingKey{b.Namespace, b.Name}] = b
+	return nil
+}
+
+// DecodeBinding reads the file of a binding at its path.
+func DecodeBinding(p string, data []byte) (*workv1alpha2.ResourceBinding, error) {
+	b := &workv1alpha2.ResourceBinding{}
+	if err := yaml.UnmarshalStrict(data, b); err != nil {
+		return nil, err
+	}
 	if b.APIVersion != workv1alpha2.APIVersion {
-		return newer(b.APIVersion, workv1alpha2.APIVersion)
+		return nil, newer(b.APIVersion, workv1alpha2.APIVersion)
 	}
 	wantKind := workv1alpha2.KindResourceBinding
 	if b.Namespace == "" {
 		wantKind = workv1alpha2.KindClusterResourceBinding
 	}
 	if b.Kind != wantKind {
-		return fmt.Errorf("kind %q, want %s", b.Kind, wantKind)
+		return nil, fmt.Errorf("kind %q, want %s", b.Kind, wantKind)
 	}
 	key := BindingKey{b.Namespace, b.Name}
 	if want := key.Path(); p != want {
-		return fmt.Errorf("%s belongs into %s", key, want)
+		return nil, fmt.Errorf("%s belongs into %s", key, want)
 	}
 	seen := map[string]bool{}
 	for i, c := range b.Spec.Clusters {
 		if c.Name == "" || c.Replicas < 0 || seen[c.Name] {
-			return fmt.Errorf("spec.clusters[%d]: a name, once, and replicas of 0 or more", i)
+			return nil, fmt.Errorf("spec.clusters[%d]: a name, once, and replicas of 0 or more", i)
 		}
 		seen[c.Name] = true
 	}
 	claimFromMarks(b)
-	d.state.Bindings[key] = b
-	return nil
+	return b, nil
 }
 
 // Marks with which Karmada records the claim of a policy on a binding. They are read, so that a

@@ -220,7 +220,7 @@ func (p *pass) choose(b *bound) policy.Choice {
 func (p *pass) unreadable(policy.Claim) bool { return p.lost }
 
 func (p *pass) unbound(id api.ID, message string) {
-	p.Unbound = append(p.Unbound, Unbound{id, message})
+	p.Unbound = append(p.Unbound, Unbound{Template: id, Message: message})
 }
 
 // keep leaves a binding and its works as they are.

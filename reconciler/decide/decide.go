@@ -109,11 +109,15 @@ type Input struct {
 type Decision struct {
 	// Revision is that of the source that was decided about. The one in Next.Meta is that of the last commit.
 	Revision gitstate.Revision
-	Next     *record.State
+	// Time is the clock that it was made by.
+	Time time.Time
+	Next *record.State
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
 	Unbound []Unbound
+	// Ignored are the objects of the source that no policy can take; nil without Options.Explain.
+	Ignored []Ignored
 	// Works lists works that are added, updated or removed, sorted by path. A removed one that the
 	// brake holds is not among them.
 	Works []WorkRow
@@ -162,6 +166,8 @@ type BindingRow struct {
 	Overrides map[string]override.Result
 	// RenderErrors by member.
 	RenderErrors []RenderError
+
+	explain func() *Why
 }
 
 // RenderError says why a member gets no new version of an object.
@@ -174,6 +180,8 @@ type RenderError struct {
 type Unbound struct {
 	Template api.ID
 	Message  string
+
+	explain func() *Why
 }
 
 // WorkRow is one work that changed.
@@ -205,7 +213,7 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision}}
+	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.news = p.Memo.look(p.Seen)
 	p.kinds = definedKinds(p.Previous.Works)
@@ -227,6 +235,9 @@ func Next(in Input) (*Decision, error) {
 	}
 	p.aggregate()
 	p.retire()
+	if p.Options.Explain {
+		p.explain()
+	}
 	if err := p.conclude(); err != nil {
 		return nil, err
 	}

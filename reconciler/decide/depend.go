@@ -180,7 +180,9 @@ func (p *pass) dropUnbound(id api.ID) {
 	p.Unbound = slices.DeleteFunc(p.Unbound, func(u Unbound) bool { return u.Template == id })
 }
 
-// targets are the clusters of a binding: its own, then those of what needs it, each once.
+// Targets are the clusters of a binding: its own, then those of what needs it, each once.
+func Targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster { return targets(b) }
+
 func targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
 	all := slices.Clone(b.Spec.Clusters)
 	for _, owner := range b.Spec.RequiredBy {

@@ -222,6 +222,9 @@ func (p *pass) reconsider(peers *schedule.Peers) {
 	for _, b := range p.bound {
 		if b.refused != nil {
 			b.row.Message = p.ledger.exceeded(b.row.Key, b.refused)
+			if s := b.row.Schedule; s != nil && s.Reasons != nil {
+				s.Withhold("FederatedResourceQuota", b.row.Message)
+			}
 			b.next.Status.Conditions = withScheduled(b.next.Status.Conditions, metav1.ConditionFalse, string(quotaExceeded), b.row.Message, p.Now)
 		}
 	}

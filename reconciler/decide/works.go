@@ -181,18 +181,18 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
 	made, result, err := w.make(b.template, c)
-	if err != nil {
-		return err
-	}
-	made = withTerms(made, b)
-	w.now.works = append(w.now.works, made)
-	w.put(made, made.ID)
 	if w.Options.Explain {
 		if b.row.Overrides == nil {
 			b.row.Overrides = map[string]override.Result{}
 		}
 		b.row.Overrides[target.Name] = result
 	}
+	if err != nil {
+		return err
+	}
+	made = withTerms(made, b)
+	w.now.works = append(w.now.works, made)
+	w.put(made, made.ID)
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 	}
 	rendered, err := w.renderer.Render(c)
 	if err != nil {
-		return record.Work{}, override.Result{}, err
+		return record.Work{}, rendered.Overrides, err
 	}
 	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
 	w.Memo.works[key] = &want

@@ -20,7 +20,7 @@ const MarkdownLimit = 60_000
 // Markdown is the plan for a pull request: a summary, warnings, the bindings that change, removals
 // first, and the diffs folded, equal ones once. What does not fit is counted.
 func (p *Plan) Markdown() string {
-	d := &document{}
+	d := &document{command: "plan"}
 	d.add(Marker + "\n")
 	d.add(fmt.Sprintf("**godwit plan**: %s\n\n", p.Line()))
 	p.markdownFindings(d)
@@ -32,6 +32,7 @@ func (p *Plan) Markdown() string {
 // document adds parts as long as they fit and counts the rest.
 type document struct {
 	strings.Builder
+	command    string // that prints all of it
 	size, left int
 }
 
@@ -53,7 +54,7 @@ func (d *document) String() string {
 	if d.left == 0 {
 		return d.Builder.String()
 	}
-	return d.Builder.String() + fmt.Sprintf("\n_%d parts are left out to stay under %d characters; run `godwit plan` for all of it._\n", d.left, MarkdownLimit)
+	return d.Builder.String() + fmt.Sprintf("\n_%d parts are left out to stay under %d characters; run `godwit %s` for all of it._\n", d.left, MarkdownLimit, d.command)
 }
 
 // cell makes text safe within a table: no HTML, no Markdown, one line.
@@ -70,8 +71,7 @@ func (p *Plan) markdownFindings(d *document) {
 	order := map[render.Severity]int{render.Error: 0, render.Warning: 1, render.Info: 2}
 	slices.SortStableFunc(findings, func(a, b render.Finding) int { return order[a.Severity] - order[b.Severity] })
 	for _, f := range findings {
-		icon := map[render.Severity]string{render.Error: ":x:", render.Warning: ":warning:", render.Info: ":information_source:"}[f.Severity]
-		d.add(fmt.Sprintf("- %s %s\n", icon, cell(f.String())))
+		d.add(fmt.Sprintf("- %s %s\n", severityIcon[f.Severity], cell(f.String())))
 	}
 	if len(p.Held)+len(findings) > 0 {
 		d.add("\n")

@@ -9,13 +9,19 @@ import (
 // Static divides replicas by weight. If no name has a weight, all count the same. The result has
 // all names, sorted; what was there before plays no part.
 func Static(replicas int32, weights []Weight, tie Tie) []Share {
-	if !slices.ContainsFunc(weights, func(w Weight) bool { return w.Weight > 0 }) {
-		weights = slices.Clone(weights)
-		for i := range weights {
-			weights[i].Weight = 1
-		}
+	return Webster(replicas, orEqual(weights), nil, tie)
+}
+
+// orEqual are the weights, or, if there are none, the same one for all.
+func orEqual(weights []Weight) []Weight {
+	if slices.ContainsFunc(weights, func(w Weight) bool { return w.Weight > 0 }) {
+		return weights
 	}
-	return Webster(replicas, weights, nil, tie)
+	weights = slices.Clone(weights)
+	for i := range weights {
+		weights[i].Weight = 1
+	}
+	return weights
 }
 
 // Dynamic divides replicas by the room there is for them.
@@ -41,38 +47,52 @@ type Dynamic struct {
 //   - More replicas than scheduled: the difference is divided by room, and comes on top.
 //   - Fewer: they are divided by what each member has now.
 func (d Dynamic) Divide() ([]Share, error) {
+	s := d.split()
+	if s.how == Same {
+		return d.Scheduled, nil
+	}
+	if room := sumOf(s.pool); room < int64(s.seats) {
+		return nil, &ShortError{Have: room, Need: s.seats}
+	}
+	if d.Aggregated {
+		s.pool = fewest(s.pool, s.kept, int64(s.seats))
+	}
+	return merge(Webster(s.seats, s.pool, nil, d.Tie), s.kept), nil
+}
+
+// split is what is divided over whom.
+type split struct {
+	how   How
+	seats int32
+	pool  []Weight
+	kept  []Share // what stays, and comes on top
+}
+
+func (d Dynamic) split() split {
 	var assigned int64
 	for _, s := range d.Scheduled {
 		assigned += int64(s.Replicas)
 	}
-	target := d.Replicas
-	var pool []Weight
-	var kept []Share
 	switch {
 	case d.Fresh:
-		pool = d.roomOfAll()
+		return split{Afresh, d.Replicas, d.roomOfAll(), nil}
 	case assigned < int64(d.Replicas):
-		target -= int32(assigned)
-		pool, kept = d.Room, d.Scheduled
+		return split{More, d.Replicas - int32(assigned), d.Room, d.Scheduled}
 	case assigned > int64(d.Replicas):
-		pool = make([]Weight, len(d.Scheduled))
+		pool := make([]Weight, len(d.Scheduled))
 		for i, s := range d.Scheduled {
 			pool[i] = Weight{s.Name, int64(s.Replicas)}
 		}
-	default:
-		return d.Scheduled, nil
+		return split{Fewer, d.Replicas, pool, nil}
 	}
-	var room int64
+	return split{Same, 0, nil, d.Scheduled}
+}
+
+func sumOf(pool []Weight) (sum int64) {
 	for _, w := range pool {
-		room += w.Weight
+		sum += w.Weight
 	}
-	if room < int64(target) {
-		return nil, &ShortError{Have: room, Need: target}
-	}
-	if d.Aggregated {
-		pool = fewest(pool, kept, int64(target))
-	}
-	return merge(Webster(target, pool, nil, d.Tie), kept), nil
+	return sum
 }
 
 // ShortError: there is not enough room.

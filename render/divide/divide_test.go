@@ -315,6 +315,52 @@ func TestDynamicLaws(t *testing.T) {
 	})
 }
 
+// What is explained is what is done.
+func TestTheStepExplainedIsTheDivision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room := anyVotes.Draw(t, "room")
+		d := Dynamic{Room: room, Replicas: rapid.Int32Range(0, 60).Draw(t, "replicas"),
+			Fresh: rapid.Bool().Draw(t, "fresh"), Aggregated: rapid.Bool().Draw(t, "aggregated")}
+		for _, w := range room {
+			if rapid.Bool().Draw(t, "is scheduled") {
+				d.Scheduled = append(d.Scheduled, Share{w.Name, rapid.Int32Range(0, 20).Draw(t, "scheduled")})
+			}
+		}
+		got, err := d.Divide()
+		step := d.Explain()
+		if (err != nil) != (step.Short != nil) {
+			t.Fatalf("error %v, and the step says %v", err, step.Short)
+		}
+		if err != nil {
+			return
+		}
+		sums := byName(step.Dealt)
+		for _, s := range step.Kept {
+			sums[s.Name] += s.Replicas
+		}
+		for _, s := range got {
+			if sums[s.Name] != s.Replicas {
+				t.Fatalf("%s has %d, the step says %d: %+v", s.Name, s.Replicas, sums[s.Name], step)
+			}
+		}
+		if sum(step.Dealt) != int64(step.Seats) {
+			t.Fatalf("%d dealt of %d", sum(step.Dealt), step.Seats)
+		}
+		if len(step.Weights)+len(step.Spared) != len(room) && step.How != Fewer && step.How != Same {
+			t.Fatalf("%d members took part and %d were spared of %d", len(step.Weights), len(step.Spared), len(room))
+		}
+	})
+}
+
+func TestExplainStatic(t *testing.T) {
+	for _, text := range []string{"a:3 b:1", "a:0 b:0 c:0", "b:1 a:2"} {
+		step := ExplainStatic(5, weights(text), SmallerNameFirst)
+		if want := Static(5, weights(text), SmallerNameFirst); show(step.Dealt) != show(want) || sum(step.Dealt) != int64(step.Seats) {
+			t.Errorf("%s: explained as %s, divided as %s", text, show(step.Dealt), show(want))
+		}
+	}
+}
+
 func TestArgumentsAreLeftAlone(t *testing.T) {
 	room, scheduled := weights("c:1 b:5 a:3"), shares("b=2 a=1")
 	wantRoom, wantScheduled := slices.Clone(room), slices.Clone(scheduled)

@@ -37,7 +37,7 @@ func Compile(objs []*manifest.Object) (*Set, []render.Finding) {
 		if spec == nil {
 			continue
 		}
-		stage.policies = append(stage.policies, &compiled{o, rules(o, spec)})
+		stage.policies = append(stage.policies, &compiled{o, spec.ResourceSelectors, rules(o, spec)})
 		*selections = append(*selections, policy.Selection{Namespace: o.Namespace, Selectors: spec.ResourceSelectors})
 	}
 	s.namespaced.finish(specs[0])
@@ -108,42 +108,41 @@ func rules(o *manifest.Object, spec *policyv1alpha1.OverrideSpec) []rule {
 
 func newRule(o *manifest.Object, at policy.Path, target *policyv1alpha1.ClusterAffinity, overriders policyv1alpha1.Overriders) rule {
 	r := rule{
+		at:         at,
 		target:     affinity.Compile(target),
 		overriders: overriders,
 		hash:       policy.Hash(o.ID, overriders),
 		reselects:  reselects(&overriders),
 	}
-	step := func(c change, steps ...any) { r.add(at.At(steps...), c) }
+	add := func(c change, entry any, steps ...any) { r.steps = append(r.steps, step{at.At(steps...), c, entry}) }
 	for i := range overriders.ImageOverrider {
 		image := &overriders.ImageOverrider[i]
 		apply := images(image)
 		if image.Predicate != nil {
 			apply = imageAt(image)
 		}
-		step(apply, "imageOverrider", i)
+		add(apply, image, "imageOverrider", i)
 	}
 	for i := range overriders.CommandOverrider {
-		step(words("command", &overriders.CommandOverrider[i]), "commandOverrider", i)
+		add(words("command", &overriders.CommandOverrider[i]), &overriders.CommandOverrider[i], "commandOverrider", i)
 	}
 	for i := range overriders.ArgsOverrider {
-		step(words("args", &overriders.ArgsOverrider[i]), "argsOverrider", i)
+		add(words("args", &overriders.ArgsOverrider[i]), &overriders.ArgsOverrider[i], "argsOverrider", i)
 	}
 	for i := range overriders.LabelsOverrider {
-		step(marks("labels", &overriders.LabelsOverrider[i]), "labelsOverrider", i)
+		add(marks("labels", &overriders.LabelsOverrider[i]), &overriders.LabelsOverrider[i], "labelsOverrider", i)
 	}
 	for i := range overriders.AnnotationsOverrider {
-		step(marks("annotations", &overriders.AnnotationsOverrider[i]), "annotationsOverrider", i)
+		add(marks("annotations", &overriders.AnnotationsOverrider[i]), &overriders.AnnotationsOverrider[i], "annotationsOverrider", i)
 	}
 	for i := range overriders.FieldOverrider {
-		step(document(&overriders.FieldOverrider[i]), "fieldOverrider", i)
+		add(document(&overriders.FieldOverrider[i]), &overriders.FieldOverrider[i], "fieldOverrider", i)
 	}
 	if len(overriders.Plaintext) > 0 {
-		step(plaintext(overriders.Plaintext), "plaintext")
+		add(plaintext(overriders.Plaintext), overriders.Plaintext, "plaintext")
 	}
 	return r
 }
-
-func (r *rule) add(at policy.Path, c change) { r.steps = append(r.steps, step{at, c}) }
 
 // plaintext reads the values once. An entry that cannot be read fails whenever it is applied, as
 // it does in Karmada.

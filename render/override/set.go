@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -37,11 +36,13 @@ type stage struct {
 
 // compiled is one policy, ready to be applied.
 type compiled struct {
-	source *manifest.Object
-	rules  []rule
+	source    *manifest.Object
+	selectors []policyv1alpha1.ResourceSelector
+	rules     []rule
 }
 
 type rule struct {
+	at         policy.Path // of the overriders
 	target     *affinity.Matcher
 	overriders policyv1alpha1.Overriders
 	steps      []step
@@ -54,6 +55,7 @@ type rule struct {
 type step struct {
 	at    policy.Path
 	apply change
+	entry any // of the policy; a pointer, or the list of plaintext
 }
 
 // Result is the object for one cluster, and where it comes from.
@@ -63,22 +65,15 @@ type Result struct {
 	Cluster, Namespaced []Applied
 	// Steps in the order they were taken; nil unless asked for.
 	Steps []Step
+	// Skipped are rules of policies that select the object and do not apply to the cluster; nil unless
+	// asked for.
+	Skipped []Skipped
 }
 
 // Applied is an entry of the record of applied overrides.
 type Applied struct {
 	PolicyName string                    `json:"policyName"`
 	Overriders policyv1alpha1.Overriders `json:"overriders"`
-}
-
-// Step is what one entry of a rule did.
-type Step struct {
-	// Policy is "OverridePolicy default/web".
-	Policy string
-	// Field is the entry: spec.overrideRules[0].overriders.imageOverrider[1].
-	Field string
-	// Changed: the object is another one after the step.
-	Changed bool
 }
 
 // Error says which entry of which policy cannot be applied, and why.
@@ -110,16 +105,17 @@ type run struct {
 	cluster *affinity.Cluster
 	explain bool
 	steps   []Step
+	skipped []Skipped
 }
 
 // Apply returns what c gets of the object o, whose replicas are set and whose identity is id. With
 // explain the result has its steps, which costs a comparison for each. An error is an *Error;
-// nothing may be rendered for c then.
+// nothing may be rendered for c then, and the result has the steps that came before alone.
 func (s *Set) Apply(o api.Object, id api.ID, c *affinity.Cluster, explain bool) (Result, error) {
 	r := run{object: o, cluster: c, explain: explain}
 	inCluster, err := r.stage(&s.cluster, id)
 	if err != nil {
-		return Result{}, err
+		return r.failed(), err
 	}
 	var inNamespace []Applied
 	if id.Namespace != "" {
@@ -127,10 +123,11 @@ func (s *Set) Apply(o api.Object, id api.ID, c *affinity.Cluster, explain bool) 
 		now := api.IDOf(r.object)
 		now.Namespace = id.Namespace
 		if inNamespace, err = r.stage(&s.namespaced, now); err != nil {
-			return Result{}, err
+			return r.failed(), err
 		}
 	}
-	return Result{Object: r.object, Cluster: inCluster, Namespaced: inNamespace, Steps: r.steps}, nil
+	settleSteps(r.steps, r.object)
+	return Result{Object: r.object, Cluster: inCluster, Namespaced: inNamespace, Steps: r.steps, Skipped: r.skipped}, nil
 }
 
 // stage applies the policies of one kind that select the object as it is now.
@@ -143,6 +140,9 @@ func (r *run) stage(s *stage, id api.ID) ([]Applied, error) {
 		for i := range p.rules {
 			rule := &p.rules[i]
 			if !rule.target.Matches(r.cluster) {
+				if r.explain {
+					r.skip(p, rule)
+				}
 				continue
 			}
 			if err := r.rule(p, rule); err != nil {
@@ -177,8 +177,7 @@ func (r *run) rule(p *compiled, rule *rule) error {
 			return &Error{Source: p.source, At: at, Err: err}
 		}
 		if r.explain {
-			changed := next != nil && !reflect.DeepEqual(next, r.object)
-			r.steps = append(r.steps, Step{p.source.ID.String(), manifest.Dotted(step.at), changed})
+			r.explainStep(p, &step, next)
 		}
 		if next != nil {
 			r.object = next

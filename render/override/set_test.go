@@ -144,7 +144,7 @@ func TestRulesApplyWhereTheirTargetMatches(t *testing.T) {
 	var got []string
 	for _, step := range r.Steps {
 		if strings.Contains(step.Field, "args") {
-			got = append(got, fmt.Sprint(step))
+			got = append(got, fmt.Sprintf("{%s %s %t}", step.Policy, step.Field, step.Changed))
 		}
 	}
 	want := []string{

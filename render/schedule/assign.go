@@ -14,11 +14,19 @@ func (r *run) assign(selected []candidate) outcome {
 	if len(selected) == 0 {
 		return failed(SchedulerError, "no clusters to assign")
 	}
-	if !r.numbered {
-		return outcome{targets: r.whole(selected, 0)}
-	}
-	if r.placement.strategy == duplicated {
-		return withoutZero(r.whole(selected, r.spec.Replicas))
+	if !r.numbered || r.placement.strategy == duplicated {
+		each := r.spec.Replicas
+		if !r.numbered {
+			each = 0
+		}
+		targets := r.whole(selected, each)
+		if r.Explain {
+			r.note("", wholes(targets, each))
+		}
+		if !r.numbered {
+			return outcome{targets: targets}
+		}
+		return withoutZero(targets)
 	}
 	if r.placement.strategy == unsupported {
 		return failed(SchedulerError, fmt.Sprintf("replicaDivisionPreference %q is not Aggregated or Weighted", r.placement.source.ReplicaScheduling.ReplicaDivisionPreference))
@@ -75,6 +83,9 @@ func (r *run) divide(selected []candidate) ([]divide.Share, error) {
 	for _, s := range kept {
 		left -= s.Replicas
 	}
+	if r.Explain && len(kept) > 0 {
+		r.note("members on which the workload is not healthy", divide.Step{How: divide.Kept, Kept: kept})
+	}
 	shares, err := r.divideTiers(rest, left)
 	if err != nil || len(kept) == 0 {
 		return shares, err
@@ -108,7 +119,7 @@ func (r *run) keptUnhealthy(selected []candidate) (kept []divide.Share, rest []c
 // the other.
 func (r *run) divideTiers(selected []candidate, replicas int32) ([]divide.Share, error) {
 	if len(r.term.overflow) == 0 {
-		return r.divideByStrategy(selected, replicas)
+		return r.divideByStrategy(selected, replicas, -1)
 	}
 	var shares []divide.Share
 	left := int64(replicas)
@@ -120,7 +131,7 @@ func (r *run) divideTiers(selected []candidate, replicas int32) ([]divide.Share,
 			}
 		}
 		n := min(left, sumOfAvailable(members))
-		more, err := r.divideByStrategy(members, int32(n))
+		more, err := r.divideByStrategy(members, int32(n), tier)
 		if err != nil {
 			return nil, err
 		}
@@ -133,8 +144,8 @@ func (r *run) divideTiers(selected []candidate, replicas int32) ([]divide.Share,
 	return shares, nil
 }
 
-// divideByStrategy divides replicas by the strategy of the placement.
-func (r *run) divideByStrategy(members []candidate, replicas int32) ([]divide.Share, error) {
+// divideByStrategy divides replicas by the strategy of the placement; tier is -1 where there is one alone.
+func (r *run) divideByStrategy(members []candidate, replicas int32, tier int) ([]divide.Share, error) {
 	tie := divide.TieOf(r.spec.Resource.UID)
 	weights := make([]divide.Weight, len(members))
 	for i, c := range members {
@@ -146,19 +157,26 @@ func (r *run) divideByStrategy(members []candidate, replicas int32) ([]divide.Sh
 				weights[i].Weight = r.placement.weights[c.member]
 			}
 		}
+		if r.Explain {
+			r.note(r.tierName(tier), divide.ExplainStatic(replicas, weights, tie))
+		}
 		return divide.Static(replicas, weights, tie), nil
 	}
 	for i, c := range members {
 		weights[i].Weight = c.room
 	}
-	return divide.Dynamic{
+	d := divide.Dynamic{
 		Replicas:   replicas,
 		Room:       weights,
 		Scheduled:  r.scheduled(members),
 		Fresh:      r.fresh,
 		Aggregated: r.placement.strategy == aggregated,
 		Tie:        tie,
-	}.Divide()
+	}
+	if r.Explain {
+		r.note(r.tierName(tier), d.Explain())
+	}
+	return d.Divide()
 }
 
 // scheduled is what members have now, in the order of the current targets.

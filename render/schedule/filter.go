@@ -48,7 +48,7 @@ var filters = []filter{
 		rule:   "TaintToleration",
 		passes: func(r *run, i int) bool { return r.mark[i]&target != 0 || r.placement.taint[i] < 0 },
 		reason: func(r *run, i int) string { return fmt.Sprintf("cluster(s) had untolerated taint {%s}", r.taint(i)) },
-		detail: func(r *run, i int) string { return fmt.Sprintf("taint %s is not tolerated", r.taint(i)) },
+		detail: (*run).taintDetail,
 	},
 	{
 		rule:   "SpreadConstraint",
@@ -160,6 +160,14 @@ func (r *run) taint(i int) string {
 	return t.ToString()
 }
 
+func (r *run) taintDetail(i int) string {
+	text := fmt.Sprintf("taint %s is not tolerated", r.taint(i))
+	if t := r.fleet.members[i].taints[r.placement.taint[i]].TimeAdded; t != nil {
+		text += " (there since " + r.clock(t.Time) + ")"
+	}
+	return text
+}
+
 // markEvictions marks the members that the binding leaves or has left.
 func (r *run) markEvictions() {
 	for _, task := range r.spec.GracefulEvictionTasks {
@@ -210,7 +218,8 @@ func (r *run) blockEnd(began time.Time) (end time.Time, blocks bool) {
 func (r *run) evictionDetail(i int) string {
 	for _, task := range r.spec.GracefulEvictionTasks {
 		if task.FromCluster == r.fleet.members[i].Name {
-			return fmt.Sprintf("the workload is being evicted from the cluster (%s: %s)", task.Producer, task.Reason)
+			text := fmt.Sprintf("the workload is being evicted from the cluster (%s: %s)", task.Producer, task.Reason)
+			return strings.Join(append([]string{text}, r.tolerations(i)...), "; ")
 		}
 	}
 	return ""

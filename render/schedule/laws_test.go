@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/divide"
 )
 
 // world is any fleet with any binding.
@@ -171,6 +173,74 @@ func TestDividedReplicasAddUp(t *testing.T) {
 	})
 }
 
+// The arithmetic that is shown is the one that was done.
+func TestTheDivisionShownIsTheResult(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld.Draw(t, "world")
+		r := NewFleet(w.clusters).Schedule(w.request)
+		d := r.Division
+		if d == nil {
+			return
+		}
+		sums, short := map[string]int32{}, false
+		for _, step := range d.Steps {
+			short = short || step.Short != nil
+			var dealt int32
+			for _, s := range step.Dealt {
+				sums[s.Name] += s.Replicas
+				dealt += s.Replicas
+			}
+			for _, s := range step.Kept {
+				sums[s.Name] += s.Replicas
+			}
+			if step.Short == nil && step.How != divide.Whole && dealt != step.Seats {
+				t.Fatalf("%s: %s deals %d of %d", w, step.How, dealt, step.Seats)
+			}
+		}
+		if r.Failure != "" {
+			if overflows := strings.Contains(fmt.Sprint(w.request.Binding.Spec.Placement.ClusterAffinities), "over"); r.Failure == Unschedulable && !short && !overflows {
+				t.Fatalf("%s: %s, and the steps are %+v", w, r.Message, d.Steps)
+			}
+			return
+		}
+		for _, target := range r.Clusters {
+			if sums[target.Name] != target.Replicas {
+				t.Fatalf("%s: %s has %d, the steps say %d: %+v", w, target.Name, target.Replicas, sums[target.Name], d.Steps)
+			}
+			delete(sums, target.Name)
+		}
+		for name, n := range sums {
+			if n != 0 {
+				t.Fatalf("%s: the steps give %s %d, it is no target", w, name, n)
+			}
+		}
+	})
+}
+
+// What a reschedule would decide is what it decides.
+func TestAnewIsWhatARescheduleDecides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld.Draw(t, "world")
+		f := NewFleet(w.clusters)
+		first := f.Schedule(w.request)
+		if first.Reasons == nil || first.Anew == nil {
+			return
+		}
+		asked := *w.request.Binding
+		asked.Status.LastScheduledTime = &metav1.Time{Time: noon}
+		asked.Spec.RescheduleTriggeredAt = &metav1.Time{Time: noon.Add(1)}
+		again := w.request
+		again.Binding = &asked
+		second := f.Schedule(again)
+		if show(second.Clusters) != show(first.Anew.Clusters) || second.Failure != first.Anew.Failure {
+			t.Fatalf("%s: said %s %s, decided %s", w, show(first.Anew.Clusters), first.Anew.Failure, answer(second))
+		}
+		if second.Anew != nil {
+			t.Fatalf("%s: a reschedule says what another would decide", w)
+		}
+	})
+}
+
 func TestTheOrderOfClustersDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld.Draw(t, "world")
@@ -184,10 +254,17 @@ func TestTheOrderOfClustersDoesNotMatter(t *testing.T) {
 func TestWhatCameBeforeDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, other := anyWorld.Draw(t, "world"), anyWorld.Draw(t, "other")
-		want := fmt.Sprint(NewFleet(w.clusters).Schedule(w.request))
+		text := func(r Result) string {
+			data, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(data)
+		}
+		want := text(NewFleet(w.clusters).Schedule(w.request))
 		f := NewFleet(w.clusters)
 		f.Schedule(other.request)
-		if got := fmt.Sprint(f.Schedule(w.request)); got != want {
+		if got := text(f.Schedule(w.request)); got != want {
 			t.Fatalf("got %s, after another binding %s", want, got)
 		}
 	})

@@ -24,7 +24,7 @@ type Request struct {
 	// Compat gives Karmada's answer where godwit's differs: constraints by zone and provider are not
 	// enforced, blocks have no default length, and a decision need not be settled.
 	Compat bool
-	// Explain asks for Result.Verdicts.
+	// Explain asks for Result.Reasons.
 	Explain bool
 }
 
@@ -58,8 +58,22 @@ type Result struct {
 	ZeroReplicas []string
 	// Wake is when the first block ends that refuses a member; zero if none does, or it never ends.
 	Wake time.Time
-	// Verdicts say what became of each member, sorted by name; nil unless they were asked for.
+	// Reasons say why; nil unless Request.Explain asks for them.
+	*Reasons
+}
+
+// Reasons are the explanation of a decision.
+type Reasons struct {
+	// Verdicts say what became of each member, sorted by name.
 	Verdicts []Verdict
+	// Groups are those that spread constraints chose from, in the order of the constraints.
+	Groups []Group
+	// Division is the arithmetic of the replicas; nil if it did not come to that.
+	Division *Division
+	// Anew is what a reschedule would decide; nil where one changes nothing of the way it is decided.
+	Anew *Anew
+	// Blocks are the members that refuse the workload after an eviction, sorted by name.
+	Blocks []Block
 }
 
 // Attempt is a term that failed.
@@ -67,6 +81,8 @@ type Attempt struct {
 	Affinity string
 	Failure  Failure
 	Message  string
+	// Reasons say why; nil unless Request.Explain asks for them.
+	*Reasons
 }
 
 // Schedule decides where the binding runs.
@@ -77,7 +93,9 @@ func (f *Fleet) Schedule(q Request) Result {
 	if !trigger.Asks() {
 		if q.Explain {
 			r.term = &r.placement.terms[r.firstTerm()]
-			result.Verdicts = r.standing()
+			result.Reasons = &Reasons{Verdicts: r.standing(unasked[trigger]), Division: r.standingDivision()}
+			result.Blocks = r.blocks()
+			result.Anew = f.anew(q, trigger)
 		}
 		return result
 	}
@@ -85,7 +103,7 @@ func (f *Fleet) Schedule(q Request) Result {
 	if done.failure == "" {
 		done, tried = r.settle(done, tried)
 	}
-	result.Failure, result.Message, result.Verdicts = done.failure, done.message, done.verdicts
+	result.Failure, result.Message, result.Reasons = done.failure, done.message, done.reasons
 	switch done.failure {
 	case "":
 		result.Affinity, result.ZeroReplicas, result.Tried = done.affinity, done.zero, tried
@@ -97,6 +115,10 @@ func (f *Fleet) Schedule(q Request) Result {
 		result.Clusters, result.Tried = nil, tried
 	default:
 		result.Tried = tried
+	}
+	if q.Explain {
+		result.Blocks = r.blocks()
+		result.Anew = f.anew(q, trigger)
 	}
 	return result
 }
@@ -122,6 +144,7 @@ type run struct {
 
 	chosen [][]*clusterGroup // groups chosen, by constraint
 	kept   []divide.Share    // what unhealthy members keep while the others shrink
+	steps  []Step            // of the division; only to explain it
 
 	candidates []candidate // buffer
 	subset     []bool      // buffer
@@ -205,7 +228,7 @@ type outcome struct {
 	zero     []string
 	failure  Failure
 	message  string
-	verdicts []Verdict
+	reasons  *Reasons // nil unless asked for
 }
 
 func (o outcome) same(other outcome) bool {
@@ -227,7 +250,7 @@ func (r *run) terms(first int) (outcome, []Attempt) {
 			return done, tried
 		}
 		if r.placement.named {
-			tried = append(tried, Attempt{r.term.name, done.failure, done.message})
+			tried = append(tried, Attempt{r.term.name, done.failure, done.message, done.reasons})
 		}
 		if i == first {
 			failure = done
@@ -240,7 +263,7 @@ func (r *run) terms(first int) (outcome, []Attempt) {
 func (r *run) try() outcome {
 	var selected []candidate
 	var done outcome
-	r.chosen, r.kept = nil, nil
+	r.chosen, r.kept, r.steps = nil, nil, nil
 	candidates := r.filter()
 	if len(candidates) == 0 {
 		done = failed(NoClusterFit, r.fitError())
@@ -254,7 +277,7 @@ func (r *run) try() outcome {
 		}
 	}
 	if r.Explain {
-		done.verdicts = r.verdicts(candidates, selected, &done)
+		done.reasons = &Reasons{Verdicts: r.verdicts(candidates, selected, &done), Groups: r.groups(candidates), Division: r.division()}
 	}
 	return done
 }
@@ -269,12 +292,16 @@ func (r *run) settle(done outcome, tried []Attempt) (outcome, []Attempt) {
 		return done, tried
 	}
 	before := outcome{affinity: r.Binding.Status.SchedulerObservedAffinityName, targets: r.current}
+	first := done
 	done = fixedPoint(before, done, func(last outcome) outcome {
 		r.setCurrent(last.targets)
 		next, more := r.terms(r.termInForce(last.affinity))
 		tried = append(tried, more...)
 		return next
 	})
+	if r.Explain && done.same(first) {
+		done.reasons = first.reasons // which do not take what was just placed for what was there
+	}
 	return done, tried
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -248,15 +249,16 @@ func TestBlocksAfterEviction(t *testing.T) {
 	}{
 		{name: "for as long as the policy says", seconds: new(int32(60)), failover: true, ago: 30 * time.Second, now: noon, want: "a=1", wake: 30 * time.Second,
 			message: "blocked until 2026-01-01T12:00:30Z, 30s left (ApplicationFailure)"},
-		{name: "ended", seconds: new(int32(60)), failover: true, ago: 60 * time.Second, now: noon, want: "a=1 b=1"},
+		{name: "ended", seconds: new(int32(60)), failover: true, ago: 60 * time.Second, now: noon, want: "a=1 b=1", message: "number 2 of 2 candidates"},
 		{name: "ten minutes by default", failover: true, ago: 9 * time.Minute, now: noon, want: "a=1", wake: time.Minute,
 			message: "blocked until 2026-01-01T12:01:00Z, 1m0s left (ApplicationFailure)"},
-		{name: "no default in Karmada", failover: true, ago: time.Minute, now: noon, compat: true, want: "a=1 b=1"},
+		{name: "no default in Karmada", failover: true, ago: time.Minute, now: noon, compat: true, want: "a=1 b=1", message: "number 2 of 2 candidates"},
 		{name: "0 is for ever", seconds: new(int32(0)), failover: true, ago: 1000 * time.Hour, now: noon, want: "a=1", message: "blocked for ever (ApplicationFailure)"},
 		{name: "without a clock nothing has ended", seconds: new(int32(60)), failover: true, ago: time.Hour, want: "a=1", wake: -59 * time.Minute,
 			message: "blocked until 2026-01-01T11:01:00Z (ApplicationFailure)"},
-		{name: "no failover, no block", ago: time.Second, now: noon, want: "a=1 b=1"},
-		{name: "targets are spared", failover: true, ago: time.Second, now: noon, current: "b=1", want: "b=1 a=1"},
+		{name: "no failover, no block", ago: time.Second, now: noon, want: "a=1 b=1", message: "number 2 of 2 candidates"},
+		{name: "targets are spared", failover: true, ago: time.Second, now: noon, current: "b=1", want: "b=1 a=1",
+			message: "number 1 of 2 candidates, as it runs there already; blocked until 2026-01-01T12:09:59Z, 9m59s left (ApplicationFailure), which keeps only new copies away"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -598,17 +600,18 @@ func TestVerdicts(t *testing.T) {
 	b := binding(3, "b=1", placed("{spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 3}], replicaScheduling: "+strategies["dynamic"]+"}"))
 	got := f.Schedule(Request{Binding: b, Explain: true})
 	want := []Verdict{
-		{Cluster: "a", Outcome: Chosen, Replicas: 1, Available: 9},
-		{Cluster: "b", Outcome: Kept, Target: true, Before: 1, Replicas: 2, Score: 100, Available: 5},
+		{Cluster: "a", Outcome: Chosen, Message: "number 2 of 4 candidates", Replicas: 1, Rank: 2, Available: 9},
+		{Cluster: "b", Outcome: Kept, Message: "number 1 of 4 candidates, as it runs there already", Target: true, Before: 1, Replicas: 2, Rank: 1, Score: 100, Available: 5},
 		{Cluster: "c", Outcome: Refused, Rule: "TaintToleration", Message: "taint k:NoSchedule is not tolerated"},
-		{Cluster: "d", Outcome: PassedOver, Rule: "SpreadConstraint", Message: "3 of 4 candidates were selected; it is number 4 (score 0, available 1)", Available: 1},
-		{Cluster: "e", Outcome: Dropped, Rule: "ReplicaScheduling", Message: "selected, but it gets none of 3 replicas (available 2)", Available: 2},
+		{Cluster: "d", Outcome: PassedOver, Rule: "SpreadConstraint", Message: "3 of 4 candidates were selected; it is number 4 (score 0, available 1)", Rank: 4, Available: 1},
+		{Cluster: "e", Outcome: Dropped, Rule: "ReplicaScheduling", Message: "selected, but it gets none of 3 replicas (available 2)", Rank: 3, Available: 2},
 	}
-	if diff := cmp.Diff(want, got.Verdicts); diff != "" {
+	details := cmpopts.IgnoreFields(Verdict{}, "Scores", "Estimate")
+	if diff := cmp.Diff(want, got.Verdicts, details); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if plain := f.Schedule(Request{Binding: b}); plain.Verdicts != nil || answer(plain) != answer(got) {
-		t.Errorf("without explanation: %q and %v, with: %q", answer(plain), plain.Verdicts, answer(got))
+	if plain := f.Schedule(Request{Binding: b}); plain.Reasons != nil || answer(plain) != answer(got) {
+		t.Errorf("without explanation: %q and %v, with: %q", answer(plain), plain.Reasons, answer(got))
 	}
 
 	got = f.Schedule(Request{Binding: stored(f, b, got), Explain: true})
@@ -616,7 +619,7 @@ func TestVerdicts(t *testing.T) {
 	for _, v := range got.Verdicts {
 		lines = append(lines, fmt.Sprintf("%s %s %s", v.Cluster, v.Outcome, v.Message))
 	}
-	wantLines := []string{"a kept ", "b kept ", "c refused taint k:NoSchedule is not tolerated", "d passed over nothing asks for a new decision", "e passed over nothing asks for a new decision"}
+	wantLines := []string{"a kept nothing asks for a new decision", "b kept nothing asks for a new decision", "c refused taint k:NoSchedule is not tolerated", "d passed over nothing asks for a new decision", "e passed over nothing asks for a new decision"}
 	if diff := cmp.Diff(wantLines, lines); diff != "" {
 		t.Errorf("a result that stands: -want +got:\n%s", diff)
 	}
@@ -627,11 +630,11 @@ func TestVerdictsOfAFailure(t *testing.T) {
 	got := fleet("a pods=2; b pods=1; c noapis").Schedule(Request{Binding: b, Explain: true}).Verdicts
 	const short = "available replicas 3 are not enough for 8"
 	want := []Verdict{
-		{Cluster: "a", Outcome: PassedOver, Rule: "ReplicaScheduling", Message: short, Available: 2},
-		{Cluster: "b", Outcome: Kept, Rule: "ReplicaScheduling", Message: short, Target: true, Before: 1, Replicas: 1, Score: 100, Available: 2},
+		{Cluster: "a", Outcome: PassedOver, Rule: "ReplicaScheduling", Message: short, Rank: 2, Available: 2},
+		{Cluster: "b", Outcome: Kept, Rule: "ReplicaScheduling", Message: short, Target: true, Before: 1, Replicas: 1, Rank: 1, Score: 100, Available: 2},
 		{Cluster: "c", Outcome: Refused, Rule: "APIEnablement", Message: "the cluster's API resources are not known"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Verdict{}, "Scores", "Estimate")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -47,7 +47,7 @@ type Rendered struct {
 }
 
 // Render makes the object for one member. An error names the step that refused; nothing may then be
-// applied to that member, while others go on.
+// applied to that member, while others go on. Of the result it has the steps of the overrides alone.
 func (r *Renderer) Render(c Copy) (Rendered, error) {
 	o := c.Template
 	if c.Workload {
@@ -65,11 +65,11 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 	o = mark(o, r.Fleet, c.Binding)
 	result, err := r.Overrides.Apply(o, c.ID, c.Cluster, c.Explain)
 	if err != nil {
-		return Rendered{}, err
+		return Rendered{Overrides: result}, err
 	}
 	id := api.IDOf(result.Object)
 	if id != c.ID {
-		return Rendered{}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
+		return Rendered{Overrides: result}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
 			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
 	}
 	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding)
