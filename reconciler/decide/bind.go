@@ -51,6 +51,8 @@ type bound struct {
 	failing
 	// stayed is the binding before it left members in this pass.
 	stayed *workv1alpha2.ResourceBinding
+	// along is why what needs it moved, and it along; empty if nothing did.
+	along Reason
 	// lingering are members where it is kept for what needs it and is still there.
 	lingering []string
 }

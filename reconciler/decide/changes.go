@@ -234,6 +234,10 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 		reason = Rebalance
 	case b.next.Annotations[annotationTemplate] != b.old.Annotations[annotationTemplate]:
 		reason = TemplateChange
+	case b.along != "":
+		reason = b.along
+	case len(b.old.Spec.GracefulEvictionTasks) > 0 && sameTerms(b.old, b.next):
+		reason = PurgeDone // what was to go is gone, and the new copies come
 	case semanticEqual(b.old.Spec.Placement, b.next.Spec.Placement) && !sameClusters(b.old, b.next):
 		reason = Operator // the fleet changed, not what is asked of it
 	}

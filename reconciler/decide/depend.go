@@ -116,6 +116,9 @@ func (p *pass) attach(b *bound, owners []*bound) {
 			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
+		if len(o.evicted) > 0 && b.along == "" {
+			b.along = Reason(o.evicted[0].Kind)
+		}
 		// Differs from Karmada: what a copy needs stays as long as the copy does.
 		for _, task := range o.next.Spec.GracefulEvictionTasks {
 			if task.PurgeMode != policyv1alpha1.PurgeDirectly {
@@ -127,6 +130,9 @@ func (p *pass) attach(b *bound, owners []*bound) {
 		p.inherit(b, next, owners)
 		p.dropUnbound(b.template.ID)
 		b.row.Clusters = targets(next)
+		if b.old != nil {
+			b.row.Previous = targets(b.old)
+		}
 		b.row.Message = fmt.Sprintf("needed by %s", b.row.DependencyOf[0])
 		if n := len(owners) - 1; n > 0 {
 			b.row.Message += fmt.Sprintf(" and %d more", n)

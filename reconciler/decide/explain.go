@@ -157,11 +157,12 @@ func (p *pass) why(b *bound) *Why {
 // timers are what failover counts on copies of b's template, or why it counts nothing.
 func (p *pass) timers(b *bound) []Timer {
 	var timers []Timer
+	for _, c := range b.evicted {
+		timers = append(timers, Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text + "; it leaves now"})
+	}
 	for _, c := range b.causes {
 		t := Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text}
-		switch evicted := func(e failover.Cause) bool { return e.Cluster == c.Cluster }; {
-		case slices.ContainsFunc(b.evicted, evicted):
-			t.Text += "; it leaves now"
+		switch {
 		case c.Due(p.Now) && b.waits:
 			t.Text += "; it waits, as too many leave at once"
 		case c.Due(p.Now) && b.blocked != "":

@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/work"
 )
@@ -87,7 +88,7 @@ func approves(message string) bool {
 
 // retireOn retires the works at paths, which are sorted, of a member that had total works.
 func (p *pass) retireOn(member string, paths []string, total int, placed map[api.ID]bool) {
-	works, preserve := make([]record.Work, len(paths)), make([]bool, len(paths))
+	works, preserve, left := make([]record.Work, len(paths)), make([]bool, len(paths)), make([]bool, len(paths))
 	doomed := 0
 	for i, path := range paths {
 		w, err := record.Identify(p.was(path))
@@ -98,9 +99,11 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			continue
 		}
 		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w)
-		if preserve[i] {
+		left[i] = !preserve[i] && !guarded(w.ID) && p.left(member, w.ID)
+		switch {
+		case preserve[i]:
 			total--
-		} else {
+		case !left[i]:
 			doomed++
 		}
 	}
@@ -113,7 +116,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		}
 		var why string
 		switch {
-		case !brake || preserve[i]:
+		case !brake || preserve[i] || left[i]:
 		case many:
 			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", doomed, total, member, p.Options.MaxDeletePercent)
 		case doomed >= total && !placed[w.ID.Unversioned()]:
@@ -145,6 +148,28 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,
 			Message: fmt.Sprintf("%s; held until a source commit carries the trailer %q", p.Held[n-1].Message, approval)})
 	}
+}
+
+// left tells whether a copy goes because a failover took its workload off the member. That has a brake
+// and a rate of its own, and went on only once the workload was placed elsewhere.
+func (p *pass) left(member string, id api.ID) bool {
+	key := record.BindingOf(id)
+	leaves := func(b *workv1alpha2.ResourceBinding) bool { return b != nil && failover.Leaving(&b.Spec, member) }
+	if leaves(p.Previous.Bindings[key]) || leaves(p.next.Bindings[key]) {
+		return true
+	}
+	for _, b := range []*workv1alpha2.ResourceBinding{p.Previous.Bindings[key], p.next.Bindings[key]} {
+		if b == nil {
+			continue
+		}
+		for _, owner := range b.Spec.RequiredBy {
+			key := record.BindingKey{Namespace: owner.Namespace, Name: owner.Name}
+			if leaves(p.Previous.Bindings[key]) || leaves(p.next.Bindings[key]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // preserves tells whether the binding that placed the object wants it to stay on the member. A work
