@@ -31,6 +31,7 @@ func (p *pass) depend() {
 		}
 		refs, err := p.input.rules.value.Dependencies(b.template.Content)
 		if err != nil {
+			p.failures.Add(err, "dependencies of "+b.template.ID.String())
 			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
 			continue
 		}
