@@ -113,6 +113,8 @@ type Decision struct {
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
+	// Rules say what kinds mean, those of the source included.
+	Rules *interpret.Interpreter
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
@@ -217,6 +219,7 @@ func Next(in Input) (*Decision, error) {
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.news = p.Memo.look(p.Seen)
+	p.Rules = p.input.rules.value
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()

@@ -273,6 +273,13 @@ func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 	return desired, nil
 }
 
+// Keeps tells whether Retain has to be asked before objects of the kind are applied. Server-side apply
+// leaves alone what it does not send, which is all that most native rules keep.
+func (i *Interpreter) Keeps(id api.ID) bool {
+	k := kindOfID(id)
+	return len(i.scripts(k, Retain)) > 0 || native[k].shared
+}
+
 // Health says how the object on a member is. A rule that fails gives Unknown and the error.
 //
 // Differs from Karmada: a kind without any rule is judged by the conventions of kstatus; Karmada
