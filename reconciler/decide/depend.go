@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,22 +26,30 @@ func (p *pass) depend() {
 	}
 	owners := map[record.BindingKey][]*bound{}
 	templates := map[record.BindingKey]*manifest.Object{}
+	needs := func(b *bound, t *manifest.Object) {
+		key := record.BindingOf(t.ID)
+		if !slices.Contains(owners[key], b) {
+			owners[key] = append(owners[key], b)
+		}
+		templates[key] = t
+	}
 	for _, b := range p.bound {
-		if b.next == nil || b.template == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(b.next.Spec.Clusters) == 0 {
+		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(places(b.next)) == 0 {
+			continue
+		}
+		if b.template == nil {
+			p.stillNeeds(b, needs)
 			continue
 		}
 		refs, err := p.input.rules.value.Dependencies(b.template.Content)
 		if err != nil {
 			p.failures.Add(err, "dependencies of "+b.template.ID.String())
-			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
+			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told, so that stays as it was: %v", err))
+			p.stillNeeds(b, needs)
 			continue
 		}
 		for _, t := range p.referenced(b, refs) {
-			key := record.BindingOf(t.ID)
-			if !slices.Contains(owners[key], b) {
-				owners[key] = append(owners[key], b)
-			}
-			templates[key] = t
+			needs(b, t)
 		}
 	}
 	for _, key := range sortedBindings(p.Previous.Bindings) {
@@ -59,6 +68,38 @@ func (p *pass) depend() {
 		}
 		p.attach(b, owners[key])
 	}
+}
+
+// stillNeeds says that b, of which nobody can tell now what it needs, needs what it did: a slip in a
+// rule or in a file takes nothing from what runs.
+func (p *pass) stillNeeds(b *bound, needs func(*bound, *manifest.Object)) {
+	for key, old := range p.Previous.Bindings {
+		named := slices.ContainsFunc(old.Spec.RequiredBy, func(s workv1alpha2.BindingSnapshot) bool {
+			return s.Namespace == b.row.Key.Namespace && s.Name == b.row.Key.Name
+		})
+		if t := p.input.all[templateOf(old).Unversioned()]; named && t != nil && record.BindingOf(t.ID) == key {
+			needs(b, t)
+		}
+	}
+}
+
+// places are where what a binding needs has to be: its clusters, and those from which a copy is being
+// evicted but still runs.
+//
+// Differs from Karmada: there a dependency is gone from under the old copy while the new one starts.
+func places(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
+	var draining []workv1alpha2.TargetCluster
+	for _, task := range b.Spec.GracefulEvictionTasks {
+		if task.PurgeMode == policyv1alpha1.PurgeDirectly || slices.ContainsFunc(b.Spec.Clusters, func(c workv1alpha2.TargetCluster) bool { return c.Name == task.FromCluster }) {
+			continue
+		}
+		draining = append(draining, workv1alpha2.TargetCluster{Name: task.FromCluster})
+	}
+	if draining == nil {
+		return b.Spec.Clusters
+	}
+	slices.SortFunc(draining, func(a, b workv1alpha2.TargetCluster) int { return strings.Compare(a.Name, b.Name) })
+	return append(slices.Clone(b.Spec.Clusters), slices.CompactFunc(draining, sameTarget)...)
 }
 
 // referenced are the templates that the references of b's template name. One that is not in the
@@ -114,7 +155,7 @@ func (p *pass) attach(b *bound, owners []*bound) {
 	next.Spec.RequiredBy = nil
 	for _, o := range owners {
 		next.Spec.RequiredBy = append(next.Spec.RequiredBy, workv1alpha2.BindingSnapshot{
-			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
+			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: places(o.next),
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
 		// Differs from Karmada: what a copy needs stays as long as the copy does.
