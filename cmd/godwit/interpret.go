@@ -151,12 +151,8 @@ func (q *interpretation) compile() error {
 	if q.check && len(q.files) == 0 {
 		return errors.New("--check needs the customizations: give -f FILE")
 	}
-	compile := interpret.Compile
-	if q.check {
-		compile = interpret.CompileStrictly
-	}
 	var found []render.Finding
-	q.rules, found = compile(objects)
+	q.rules, found = interpret.Compile(objects)
 	q.findings = append(q.findings, found...)
 	slices.SortStableFunc(q.findings, render.Finding.Compare)
 	for _, o := range objects {

@@ -149,3 +149,18 @@ func TestComponentsAreNotRevised(t *testing.T) {
 	want(t, "components", w.binding("default/a-fleet").Spec.Components[0].Replicas, int32(3))
 	want(t, "its size", strings.Contains(w.text("m1/default/fleet.example.io_a"), "size: 3"), true)
 }
+
+// A customization whose script defines no such function is refused; the last good one stays in force.
+func TestARuleWithoutItsFunctionIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.harbours("m1")
+	source := fleet(1) + file("fleet.yaml", ship("a"), shipPolicy)
+	w.push(source, file("rules.yaml", customization("healthInterpretation", sizeRule)))
+	w.applied("m1")
+	w.sees("m1", "a", api.Object{"size": map[string]any{"ready": int64(3)}})
+	w.pass()
+	d := w.push(source, file("rules.yaml", customization("healthInterpretation", "function Health(o) return false end")))
+	want(t, "finding", messages(d), []string{"rules.yaml:8: error: customization: ResourceInterpreterCustomization fleet: " +
+		"spec.customizations.healthInterpretation.luaScript: the script does not define the function InterpretHealth"})
+	want(t, "the last good rule", w.statusOf("default/a-fleet"), []string{"m1 applied Healthy"})
+}

@@ -16,18 +16,9 @@ const (
 	codeScript        = "customization-fails"
 )
 
-// Compile is New for customizations as they stand in files: what is wrong with one, unknown fields
+// Compile is Check for customizations as they stand in files: what is wrong with one, unknown fields
 // included, is a finding there.
 func Compile(objects []*manifest.Object) (*Interpreter, []render.Finding) {
-	return compileWith(objects, New)
-}
-
-// CompileStrictly is Check for them.
-func CompileStrictly(objects []*manifest.Object) (*Interpreter, []render.Finding) {
-	return compileWith(objects, Check)
-}
-
-func compileWith(objects []*manifest.Object, make func([]*configv1alpha1.ResourceInterpreterCustomization) (*Interpreter, []Problem)) (*Interpreter, []render.Finding) {
 	var customizations []*configv1alpha1.ResourceInterpreterCustomization
 	var findings []render.Finding
 	origins := map[string]*manifest.Object{}
@@ -39,7 +30,7 @@ func compileWith(objects []*manifest.Object, make func([]*configv1alpha1.Resourc
 			origins[c.Name] = o
 		}
 	}
-	i, problems := make(customizations)
+	i, problems := Check(customizations)
 	i.origins = origins
 	for _, p := range problems {
 		findings = append(findings, finding(origins[p.Customization], codeCustomization, p.Field, p.Line, p.Message))

@@ -150,7 +150,8 @@ func New(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*In
 }
 
 // Check is New for those who want to know all that is wrong: it also runs each script once, with
-// nothing to work on, and reports the ones that do not define their function. That takes time.
+// nothing to work on, and reports the ones that do not define their function. They stay, and give no
+// answer when they are asked.
 func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*Interpreter, []Problem) {
 	i, problems := New(customizations)
 	for _, op := range operations {
