@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -24,33 +25,43 @@ func (w Work) keeping(live api.Object) (Work, error) {
 	if err != nil {
 		return w, fmt.Errorf("what the member's object keeps cannot be told: %w", err)
 	}
-	ours, _ := claims(live)
+	ours, others := claims(live)
+	k := keeper{others: others}
 	object := maps.Clone(w.Object)
 	for name := range union(w.Object, kept) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
-			settle(object, name, w.Object[name], kept[name], ours.at("f:"+name))
+			k.settle(object, name, w.Object[name], kept[name], ours.at("f:"+name))
 		}
 	}
 	w.Object = object
 	return w, nil
 }
 
+type keeper struct {
+	others []holding
+	path   Field
+}
+
 // settle puts into o[name] what is sent of a field.
-func settle(o map[string]any, name string, wanted, kept any, ours claim) {
+func (k *keeper) settle(o map[string]any, name string, wanted, kept any, ours claim) {
 	if reflect.DeepEqual(wanted, kept) {
 		return
 	}
+	k.path = append(k.path, "f:"+name)
+	defer func() { k.path = k.path[:len(k.path)-1] }()
 	have, keeps := wanted.(map[string]any)
 	want, gives := kept.(map[string]any)
 	switch {
-	case keeps && gives && !ours.whole:
+	case keeps && gives && !k.atomic():
 		inner := maps.Clone(have)
 		for field := range union(have, want) {
-			settle(inner, field, have[field], want[field], ours.at("f:"+field))
+			k.settle(inner, field, have[field], want[field], ours.at("f:"+field))
 		}
-		o[name] = inner
+		if o[name] = inner; len(inner) == 0 {
+			delete(o, name)
+		}
 	case kept == nil, !ours.here && ours.parts == nil:
 		delete(o, name)
 	case keyed(ours) && within(wanted, kept):
@@ -58,6 +69,11 @@ func settle(o map[string]any, name string, wanted, kept any, ours claim) {
 	default:
 		o[name] = kept
 	}
+}
+
+// atomic tells whether a map that others own is one value: a part of it that is sent would be all of it.
+func (k *keeper) atomic() bool {
+	return slices.ContainsFunc(k.others, func(h holding) bool { return h.under(k.path).whole })
 }
 
 // keyed tells whether a list is known to have keys, or to be a set.

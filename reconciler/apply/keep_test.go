@@ -1,11 +1,13 @@
 package apply
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/godwit-gitops/godwit/api"
 	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
@@ -45,6 +47,8 @@ func TestWhatIsKeptIsSentOnlyWhereItIsOurs(t *testing.T) {
 		{"additions to a list with keys", `desired.list = observed.list return desired`, `list: [{n: a}]`, `list: [{n: a}, {n: b}]`, []string{`godwit Apply {"f:list":{"k:{\"n\":\"a\"}":{".":{},"f:n":{}}}}`}, `list: [{n: a}]`},
 		{"changes in a list with keys", `desired.list = observed.list return desired`, `list: [{n: a, v: 1}]`, `list: [{n: a, v: 2}]`, []string{`godwit Apply {"f:list":{"k:{\"n\":\"a\"}":{".":{},"f:n":{},"f:v":{}}}}`}, `list: [{n: a, v: 2}]`},
 		{"an atomic map", `desired.map = observed.map return desired`, `map: {a: 1}`, `map: {a: 2}`, []string{`godwit Apply {"f:map":{}}`}, `map: {a: 2}`},
+		{"another's atomic map", `desired.map.a = observed.map.a return desired`, `map: {a: 1, b: 2}`, `map: {a: 2, b: 2}`, []string{`godwit Apply {}`, `kubectl Update {"f:map":{}}`}, `{}`},
+		{"a map of which nothing is left", `desired.map.a = observed.map.a return desired`, `map: {a: 1}`, `map: {a: 2}`, []string{`kubectl Update {"f:map":{".":{},"f:a":{}}}`}, `{}`},
 		{"names, marks and status", `observed.data = desired.data return observed`, `data: {a: x}`, `{data: {b: y}, status: {c: z}}`, nil, `data: {a: x}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -164,4 +168,80 @@ func (w *world) live(id api.ID) api.Object {
 		w.Fatal(err)
 	}
 	return live
+}
+
+// TestSettleLaws: what a rule leaves alone is sent as the template has it; anything else is sent as the
+// rule has it where the field is ours, and not at all where it is not.
+func TestSettleLaws(t *testing.T) {
+	var tree func(depth int) *rapid.Generator[map[string]any]
+	tree = func(depth int) *rapid.Generator[map[string]any] {
+		value := rapid.Map(rapid.Int64Range(0, 2), func(n int64) any { return n })
+		if depth > 0 {
+			value = rapid.OneOf(value, rapid.Map(tree(depth-1), func(m map[string]any) any { return m }))
+		}
+		return rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), value, 0, 3)
+	}
+	var leaves func(path string, v any, visit func(path string, v any))
+	leaves = func(path string, v any, visit func(string, any)) {
+		m, ok := v.(map[string]any)
+		if !ok {
+			visit(path, v)
+		}
+		for name, below := range m {
+			leaves(path+"."+name, below, visit)
+		}
+	}
+	flat := func(v any) map[string]any {
+		all := map[string]any{}
+		leaves("", v, func(path string, v any) { all[path] = v })
+		return all
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		wanted, kept := tree(2).Draw(t, "wanted"), tree(2).Draw(t, "kept")
+		owned := map[string]bool{}
+		var fields func(path string, v any) map[string]any
+		fields = func(path string, v any) map[string]any {
+			m, _ := v.(map[string]any)
+			out := map[string]any{}
+			for name, below := range m {
+				p := path + "." + name
+				inner, isMap := below.(map[string]any)
+				if !isMap && rapid.Bool().Draw(t, "owned "+p) {
+					out["f:"+name], owned[p] = map[string]any{}, true
+				} else if sub := fields(p, inner); len(sub) > 0 {
+					out["f:"+name] = sub
+				}
+			}
+			return out
+		}
+		ours := claim{parts: fields("", wanted)}
+		before, sent := compact(wanted), maps.Clone(wanted)
+		for name := range union(wanted, kept) {
+			(&keeper{}).settle(sent, name, wanted[name], kept[name], ours.at("f:"+name))
+		}
+		if compact(wanted) != before {
+			t.Fatal("the template was changed")
+		}
+		was, rule, got := flat(wanted), flat(kept), flat(sent)
+		for path, v := range was {
+			if r, ok := rule[path]; ok && r == v && got[path] != v {
+				t.Errorf("%s is %v in template and rule, and %v is sent", path, v, got[path])
+			}
+		}
+		for path, v := range got {
+			if w, ok := was[path]; ok && w == v && rule[path] == v {
+				continue
+			}
+			if rule[path] != v {
+				t.Errorf("%s: %v is sent, the rule has %v", path, v, rule[path])
+			}
+		}
+		for path := range rule {
+			if _, in := was[path]; !in && len(owned) == 0 {
+				if v, ok := got[path]; ok {
+					t.Errorf("%s: %v is sent, which was not the template's and is not ours", path, v)
+				}
+			}
+		}
+	})
 }
