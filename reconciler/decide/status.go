@@ -177,7 +177,9 @@ func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work)
 			b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("health of %s on %s", b.row.Template, member)})
 		}
 		if preserves(&b.next.Spec) {
-			item.Status = p.reflected(seen.Live)
+			if item.Status, err = p.reflected(seen.Live); err != nil {
+				b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("status of %s on %s", b.row.Template, member)})
+			}
 		}
 	}
 	item.Health = cmp.Or(seen.Health, item.Health)
@@ -194,16 +196,16 @@ func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
 }
 
 // reflected is what the rules take out of the status of a copy; nil if that is nothing.
-func (p *pass) reflected(live api.Object) *runtime.RawExtension {
+func (p *pass) reflected(live api.Object) (*runtime.RawExtension, error) {
 	status, err := p.input.rules.value.Status(live)
 	if err != nil || len(status) == 0 {
-		return nil
+		return nil, err
 	}
 	raw, err := json.Marshal(status)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return &runtime.RawExtension{Raw: raw}
+	return &runtime.RawExtension{Raw: raw}, nil
 }
 
 // HashText is a work's hash as facts about copies give it.
