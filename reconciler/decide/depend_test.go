@@ -267,3 +267,40 @@ func TestDependencyStaysUnderACopyThatIsEvicted(t *testing.T) {
 	evict()
 	want(t, "once it is done", slices.Contains(w.works(), "m1/default/deployment.apps_web") == slices.Contains(w.works(), "m1/default/configmap_c"), true)
 }
+
+// A dependency that gets a policy of its own later goes where that says as well, on its own terms; the
+// policies of what needs it decide nothing any more.
+func TestDependencyGetsAPolicyOfItsOwn(t *testing.T) {
+	const c = "default/c-configmap"
+	w := newWorld(t)
+	base := fleet(3) + file("c.yaml", configMap("c", "one")) + "\n" + file("web.yaml", mounting("web", "c"), needing("web", "web", only("m1")+", conflictResolution: Overwrite"))
+	w.push(base)
+	want(t, "inherited", string(w.binding(c).Spec.ConflictResolution), "Overwrite")
+	w.push(base + file("p.yaml", policyFor("c", "ConfigMap c", only("m3"))))
+	want(t, "both", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web", "m3/default/configmap_c"})
+	want(t, "its own terms", string(w.binding(c).Spec.ConflictResolution), "Abort")
+	want(t, "snapshots", len(w.binding(c).Spec.RequiredBy), 1)
+	w.restart()
+	w.quiet(w.pass())
+}
+
+// The ways in which the last need ends: the owner goes, or its policy does not ask for it any more.
+func TestTheLastNeedEnds(t *testing.T) {
+	base := fleet(1) + file("c.yaml", configMap("c", "one"))
+	web := file("web.yaml", mounting("web", "c"), needing("web", "web", everywhere))
+	for name, after := range map[string]string{
+		"the owner goes":      base,
+		"propagateDeps: off":  base + file("web.yaml", mounting("web", "c"), policyFor("web", "Deployment web", everywhere)),
+		"the owner moves off": base + file("web.yaml", mounting("web", "c"), needing("web", "web", only("nowhere"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.push(base + web)
+			want(t, "attached", slices.Contains(w.works(), "m1/default/configmap_c"), true)
+			w.push(after)
+			want(t, "works", slices.Contains(w.works(), "m1/default/configmap_c"), slices.Contains(w.works(), "m1/default/deployment.apps_web") && name == "the owner moves off")
+			w.push(base + web)
+			want(t, "needed again", slices.Contains(w.works(), "m1/default/configmap_c"), true)
+		})
+	}
+}
