@@ -162,6 +162,29 @@ func TestImagePullSecretsOfAMemberStay(t *testing.T) {
 	}
 }
 
+// TestTheTokenOfAMemberIsNotClaimed: its controller fills the Secret, and the template has null there.
+func TestTheTokenOfAMemberIsNotClaimed(t *testing.T) {
+	w := newWorld(t)
+	secret := func(label string) Work {
+		work := workOf(t, `{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, data: null, metadata: {name: web, namespace: default, `+
+			strings.NewReplacer("labels: {", "labels: {x: "+label+", ", "annotations: {", "annotations: {kubernetes.io/service-account.name: web, ").Replace(marks)+`}}`)
+		work.Rules = &interpret.Interpreter{}
+		return work
+	}
+	work := secret("one")
+	out := w.apply(work, nil)
+	expect(t, "create", out, Created)
+	w.edit(work.ID, "kube-controller-manager", `{data: {token: eA==}}`)
+	expect(t, "another label", w.apply(secret("two"), out.Known), Updated)
+	live := w.live(work.ID)
+	if got := value(live, "data", "token"); got != "eA==" {
+		t.Errorf("token = %v", got)
+	}
+	if ours, _ := claims(live); ours.at("f:data").here {
+		t.Error("the data is claimed")
+	}
+}
+
 func (w *world) live(id api.ID) api.Object {
 	live, err := look(w.context(), w.at(id), id.Name)
 	if err != nil {

@@ -7,7 +7,7 @@ type rules struct {
 	replicas func(api.Object) (Replicas, error)
 	revise   []string // the field that takes the number
 	retain   func(desired, live api.Object) api.Object
-	// shared: what is retained is part of a value that an apply sets as a whole.
+	// shared: what is retained is in a value that an apply would set or claim as a whole.
 	shared       bool
 	aggregate    func(template api.Object, items []StatusItem) api.Object
 	dependencies func(api.Object) []Reference
@@ -84,7 +84,7 @@ var native = map[kind]rules{
 	{"", "v1", "PersistentVolume"}:      {retain: retainPersistentVolume, aggregate: aggregatePersistentVolume},
 	{"", "v1", "PersistentVolumeClaim"}: {retain: retainPersistentVolumeClaim, health: claimHealthy, aggregate: aggregatePersistentVolumeClaim},
 	{"", "v1", "ServiceAccount"}:        {retain: retainServiceAccount, shared: true},
-	{"", "v1", "Secret"}:                {retain: retainSecret},
+	{"", "v1", "Secret"}:                {retain: retainSecret, shared: true},
 	{"policy", "v1", "PodDisruptionBudget"}: {
 		health:    budgetHealthy,
 		reflect:   reflectFields("disruptionsAllowed", "expectedPods", "desiredHealthy", "currentHealthy", "disruptedPods"),
