@@ -3,7 +3,6 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,7 +33,7 @@ func (p *pass) depend() {
 		templates[key] = t
 	}
 	for _, b := range p.bound {
-		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(places(b.next)) == 0 {
+		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || !runs(b.next) {
 			continue
 		}
 		if b.template == nil {
@@ -70,6 +69,13 @@ func (p *pass) depend() {
 	}
 }
 
+// runs tells whether there is, or is to be, a copy that needs something; one that is being evicted counts.
+func runs(b *workv1alpha2.ResourceBinding) bool {
+	return len(b.Spec.Clusters) > 0 || slices.ContainsFunc(b.Spec.GracefulEvictionTasks, func(t workv1alpha2.GracefulEvictionTask) bool {
+		return t.PurgeMode != policyv1alpha1.PurgeDirectly
+	})
+}
+
 // stillNeeds says that b, of which nobody can tell now what it needs, needs what it did: a slip in a
 // rule or in a file takes nothing from what runs.
 func (p *pass) stillNeeds(b *bound, needs func(*bound, *manifest.Object)) {
@@ -81,25 +87,6 @@ func (p *pass) stillNeeds(b *bound, needs func(*bound, *manifest.Object)) {
 			needs(b, t)
 		}
 	}
-}
-
-// places are where what a binding needs has to be: its clusters, and those from which a copy is being
-// evicted but still runs.
-//
-// Differs from Karmada: there a dependency is gone from under the old copy while the new one starts.
-func places(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
-	var draining []workv1alpha2.TargetCluster
-	for _, task := range b.Spec.GracefulEvictionTasks {
-		if task.PurgeMode == policyv1alpha1.PurgeDirectly || slices.ContainsFunc(b.Spec.Clusters, func(c workv1alpha2.TargetCluster) bool { return c.Name == task.FromCluster }) {
-			continue
-		}
-		draining = append(draining, workv1alpha2.TargetCluster{Name: task.FromCluster})
-	}
-	if draining == nil {
-		return b.Spec.Clusters
-	}
-	slices.SortFunc(draining, func(a, b workv1alpha2.TargetCluster) int { return strings.Compare(a.Name, b.Name) })
-	return append(slices.Clone(b.Spec.Clusters), slices.CompactFunc(draining, sameTarget)...)
 }
 
 // referenced are the templates that the references of b's template name. One that is not in the
@@ -155,7 +142,7 @@ func (p *pass) attach(b *bound, owners []*bound) {
 	next.Spec.RequiredBy = nil
 	for _, o := range owners {
 		next.Spec.RequiredBy = append(next.Spec.RequiredBy, workv1alpha2.BindingSnapshot{
-			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: places(o.next),
+			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
 		// Differs from Karmada: what a copy needs stays as long as the copy does.
