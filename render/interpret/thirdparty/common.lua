@@ -159,6 +159,18 @@ function common.aggregate(obj, items, how)
   return obj
 end
 
+-- worst is the item of the member that is worst off: the one whose status has, under the path, the word
+-- that comes first in order; nil if none of them has any.
+function common.worst(items, order, ...)
+  for word in string.gmatch(order, "%S+") do
+    for _, item in ipairs(items) do
+      if common.field(item, "status", ...) == word then
+        return item
+      end
+    end
+  end
+end
+
 -- jobs aggregates what training jobs report: conditions, times, and the pods of each role.
 function common.jobs(obj, items)
   obj = common.aggregate(obj, items, {
