@@ -149,7 +149,7 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 	lookup := c.lookup()
 	registered, rules := map[string]*clusterv1alpha1.Cluster{}, &interpret.Interpreter{}
 	if c.Source.URL != "" || c.sourceDir != "" {
-		d, err := c.decideOnce(ctx, "", false)
+		d, err := c.decideOnce(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
