@@ -18,6 +18,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
 // Source reads what people push.
@@ -104,8 +105,9 @@ type Reconciler struct {
 
 	desired  map[string]Desired
 	acted    bool
-	spared   map[string]bool // retired entries that were left out of desired
-	findings string          // what was last reported, so that it is said once
+	spared   map[string]bool        // retired entries that were left out of desired
+	rules    *interpret.Interpreter // that the fleet keeps by
+	findings string                 // what was last reported, so that it is said once
 }
 
 // New prepares a Reconciler.

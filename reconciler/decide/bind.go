@@ -46,6 +46,8 @@ type bound struct {
 	same bool
 	// refused is what it would use, where a quota does not allow that; nil if none refuses it.
 	refused corev1.ResourceList
+	// unanswered are the copies whose health could not be told.
+	unanswered []unanswered
 	// held is what its old targets would use, where a quota does not allow even that; nil as above.
 	held corev1.ResourceList
 	failing
@@ -56,6 +58,10 @@ type bound struct {
 	// lingering are members where it is kept for what needs it and is still there.
 	lingering []string
 }
+
+// divides tells whether a copy's number of replicas is its member's share. Of a workload of
+// components nothing is divided, and its rules for one number are not asked.
+func (b *bound) divides() bool { return b.replicas.Workload && len(b.replicas.Components) == 0 }
 
 // bind decides for every template which policy holds it and where it runs.
 func (p *pass) bind() {
@@ -169,6 +175,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	}
 	replicas, err := p.input.rules.value.Replicas(t.Content)
 	if err != nil {
+		p.failures.Add(err, "replicas of "+t.ID.String())
 		p.find(t.Finding(render.Error, "interpret-replicas", nil, "its replicas cannot be told: %v", err))
 		p.keep(b, fmt.Sprintf("its replicas cannot be told: %v", err))
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/schedule"
@@ -112,6 +113,8 @@ type Decision struct {
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
+	// Rules say what kinds mean, those of the source included.
+	Rules *interpret.Interpreter
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
@@ -216,6 +219,7 @@ func Next(in Input) (*Decision, error) {
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.news = p.Memo.look(p.Seen)
+	p.Rules = p.input.rules.value
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()
@@ -241,6 +245,7 @@ func Next(in Input) (*Decision, error) {
 	if err := p.conclude(); err != nil {
 		return nil, err
 	}
+	p.find(p.input.rules.value.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)
 	return p.Decision, nil
@@ -262,6 +267,8 @@ type pass struct {
 	asked bool
 	// news tells of which members something else was seen than the last time.
 	news map[string]bool
+	// failures are those of users' scripts.
+	failures interpret.Failures
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool

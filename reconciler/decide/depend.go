@@ -25,21 +25,30 @@ func (p *pass) depend() {
 	}
 	owners := map[record.BindingKey][]*bound{}
 	templates := map[record.BindingKey]*manifest.Object{}
+	needs := func(b *bound, t *manifest.Object) {
+		key := record.BindingOf(t.ID)
+		if !slices.Contains(owners[key], b) {
+			owners[key] = append(owners[key], b)
+		}
+		templates[key] = t
+	}
 	for _, b := range p.bound {
-		if b.next == nil || b.template == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(b.next.Spec.Clusters) == 0 {
+		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || !runs(b.next) {
+			continue
+		}
+		if b.template == nil {
+			p.stillNeeds(b, needs)
 			continue
 		}
 		refs, err := p.input.rules.value.Dependencies(b.template.Content)
 		if err != nil {
-			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
+			p.failures.Add(err, "dependencies of "+b.template.ID.String())
+			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told, so that stays as it was: %v", err))
+			p.stillNeeds(b, needs)
 			continue
 		}
 		for _, t := range p.referenced(b, refs) {
-			key := record.BindingOf(t.ID)
-			if !slices.Contains(owners[key], b) {
-				owners[key] = append(owners[key], b)
-			}
-			templates[key] = t
+			needs(b, t)
 		}
 	}
 	for _, key := range sortedBindings(p.Previous.Bindings) {
@@ -57,6 +66,26 @@ func (p *pass) depend() {
 			p.bound = append(p.bound, b)
 		}
 		p.attach(b, owners[key])
+	}
+}
+
+// runs tells whether there is, or is to be, a copy that needs something; one that is being evicted counts.
+func runs(b *workv1alpha2.ResourceBinding) bool {
+	return len(b.Spec.Clusters) > 0 || slices.ContainsFunc(b.Spec.GracefulEvictionTasks, func(t workv1alpha2.GracefulEvictionTask) bool {
+		return t.PurgeMode != policyv1alpha1.PurgeDirectly
+	})
+}
+
+// stillNeeds says that b, of which nobody can tell now what it needs, needs what it did: a slip in a
+// rule or in a file takes nothing from what runs.
+func (p *pass) stillNeeds(b *bound, needs func(*bound, *manifest.Object)) {
+	for key, old := range p.Previous.Bindings {
+		named := slices.ContainsFunc(old.Spec.RequiredBy, func(s workv1alpha2.BindingSnapshot) bool {
+			return s.Namespace == b.row.Key.Namespace && s.Name == b.row.Key.Name
+		})
+		if t := p.input.all[templateOf(old).Unversioned()]; named && t != nil && record.BindingOf(t.ID) == key {
+			needs(b, t)
+		}
 	}
 }
 

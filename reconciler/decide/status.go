@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -46,12 +47,15 @@ func (p *pass) aggregate() {
 		}
 		made := p.Memo.rendered[b.row.Key]
 		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
+			p.unanswered(made.unanswered)
 			continue
 		}
+		b.unanswered = nil
 		items := p.watch(b, b.next, p.next.Works)
+		p.unanswered(b.unanswered)
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
-			made.settled = settled
+			made.settled, made.unanswered = settled, b.unanswered
 		}
 		if settled {
 			continue
@@ -68,6 +72,19 @@ func (p *pass) aggregate() {
 		if slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.Applied || i.AppliedMessage != "" }) {
 			p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
 		}
+	}
+}
+
+// unanswered is a question to a rule that gave no answer.
+type unanswered struct {
+	err      error
+	question string
+}
+
+// unanswered notes which scripts of users are to blame. What they answered of other objects stands.
+func (p *pass) unanswered(list []unanswered) {
+	for _, u := range list {
+		p.failures.Add(u.err, u.question)
 	}
 }
 
@@ -155,12 +172,14 @@ func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work)
 	}
 	item.Applied = true
 	if seen.Live != nil {
-		health, err := p.input.rules.value.Health(seen.Live)
-		if err == nil {
-			item.Health = health
+		var err error
+		if item.Health, err = p.input.rules.value.Health(seen.Live); err != nil {
+			b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("health of %s on %s", b.row.Template, member)})
 		}
 		if preserves(&b.next.Spec) {
-			item.Status = p.reflected(seen.Live)
+			if item.Status, err = p.reflected(seen.Live); err != nil {
+				b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("status of %s on %s", b.row.Template, member)})
+			}
 		}
 	}
 	item.Health = cmp.Or(seen.Health, item.Health)
@@ -177,16 +196,16 @@ func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
 }
 
 // reflected is what the rules take out of the status of a copy; nil if that is nothing.
-func (p *pass) reflected(live api.Object) *runtime.RawExtension {
+func (p *pass) reflected(live api.Object) (*runtime.RawExtension, error) {
 	status, err := p.input.rules.value.Status(live)
 	if err != nil || len(status) == 0 {
-		return nil
+		return nil, err
 	}
 	raw, err := json.Marshal(status)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return &runtime.RawExtension{Raw: raw}
+	return &runtime.RawExtension{Raw: raw}, nil
 }
 
 // HashText is a work's hash as facts about copies give it.

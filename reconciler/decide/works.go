@@ -75,10 +75,12 @@ type rendered struct {
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
 	settled bool
+	// unanswered are the copies whose health could not be told.
+	unanswered []unanswered
 }
 
 func (w *works) inputsOf(b *bound) renderKey {
-	return renderKey{b.template, b.next, b.replicas.Workload, w.renderer.Rules, w.renderer.Overrides, w.fleet}
+	return renderKey{b.template, b.next, b.divides(), w.renderer.Rules, w.renderer.Overrides, w.fleet}
 }
 
 // works is the rendering stage.
@@ -161,6 +163,7 @@ func withTerms(r record.Work, b *bound) record.Work {
 
 // refused keeps the old version on the member, if there is one, and says why there is no new one.
 func (w *works) refused(b *bound, member string, err error) {
+	w.failures.Add(err, fmt.Sprintf("%s for %s", b.template.ID, member))
 	b.row.RenderErrors = append(b.row.RenderErrors, RenderError{member, err.Error()})
 	w.find(b.template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", member, err))
 	w.carryTo(b, member)
@@ -177,7 +180,7 @@ func (w *works) put(r record.Work, id api.ID) {
 func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
-		Workload: b.replicas.Workload, Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
+		Workload: b.divides(), Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
 	made, result, err := w.make(b.template, c)

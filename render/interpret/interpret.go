@@ -15,6 +15,7 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/manifest"
 )
 
 // Operation is one question about a kind, in Karmada's words.
@@ -62,8 +63,9 @@ func kindOfID(id api.ID) kind { return kind{id.Group, id.Version, id.Kind} }
 // Interpreter answers what kinds mean. It holds no state between calls and may be used by many
 // goroutines. The zero value has the built-in rules alone.
 type Interpreter struct {
-	user map[rule][]*script
-	hash string
+	user    map[rule][]*script
+	hash    string
+	origins map[string]*manifest.Object // of customizations, by name; only with Compile
 }
 
 // rule is one operation of one kind.
@@ -147,9 +149,10 @@ func New(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*In
 	return i, problems
 }
 
-// Check is New for those who only want to know what is wrong: it also runs each script once, with
-// nothing to work on, and reports the ones that do not define their function.
-func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) []Problem {
+// Check is New for those who want to know all that is wrong: it also runs each script once, with
+// nothing to work on, and reports the ones that do not define their function. They stay, and give no
+// answer when they are asked.
+func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*Interpreter, []Problem) {
 	i, problems := New(customizations)
 	for _, op := range operations {
 		for key, scripts := range i.user {
@@ -166,7 +169,7 @@ func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) []
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Customization, b.Customization), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
-	return problems
+	return i, problems
 }
 
 // Hash names the user's rules: two interpreters with one hash give the same answers. It is empty
@@ -188,6 +191,23 @@ func (i *Interpreter) Has(id api.ID, op Operation) bool {
 	return len(i.scripts(k, op)) > 0 || native[k].has(op)
 }
 
+// Layer names who answers the operation for the object's kind: "customization web", "built-in
+// ray_job.lua", "native", or "" where no layer has a rule of its own.
+func (i *Interpreter) Layer(id api.ID, op Operation) string {
+	k := kindOfID(id)
+	var names []string
+	for _, s := range i.scripts(k, op) {
+		names = append(names, s.where())
+	}
+	switch {
+	case len(names) > 0:
+		return strings.Join(names, ", ")
+	case native[k].has(op):
+		return "native"
+	}
+	return ""
+}
+
 // Replicas is how much of a workload is to run.
 type Replicas struct {
 	// Workload: some rule knows the kind's replicas or components. If false the rest is zero.
@@ -202,11 +222,24 @@ type Replicas struct {
 
 // Replicas reads the size of a template. A kind with a rule for components has those and no count.
 func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
-	k := kindOf(o)
-	if scripts := i.scripts(k, InterpretComponent); len(scripts) > 0 {
-		components, err := scripts[0].components(o)
+	if len(i.scripts(kindOf(o), InterpretComponent)) > 0 {
+		components, err := i.Components(o)
 		return Replicas{Workload: true, Components: components}, err
 	}
+	return i.Count(o)
+}
+
+// Components are the parts of a workload that has several; nil where no rule knows any.
+func (i *Interpreter) Components(o api.Object) ([]workv1alpha2.Component, error) {
+	if scripts := i.scripts(kindOf(o), InterpretComponent); len(scripts) > 0 {
+		return scripts[0].components(o)
+	}
+	return nil, nil
+}
+
+// Count is Replicas without components: the number that a rule for InterpretReplica gives.
+func (i *Interpreter) Count(o api.Object) (Replicas, error) {
+	k := kindOf(o)
 	if scripts := i.scripts(k, InterpretReplica); len(scripts) > 0 {
 		return scripts[0].replicas(o)
 	}
@@ -239,6 +272,13 @@ func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 		return retain(desired, live), nil
 	}
 	return desired, nil
+}
+
+// Keeps tells whether Retain has to be asked before objects of the kind are applied. Server-side apply
+// leaves alone what it does not send, which is all that most native rules keep.
+func (i *Interpreter) Keeps(id api.ID) bool {
+	k := kindOfID(id)
+	return len(i.scripts(k, Retain)) > 0 || native[k].shared
 }
 
 // Health says how the object on a member is. A rule that fails gives Unknown and the error.
