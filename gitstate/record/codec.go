@@ -156,22 +156,42 @@ func (d *decoder) meta() error {
 	if v := d.state.Meta.FormatVersion; v > FormatVersion {
 		d.problem(MetaPath, fmt.Errorf("%w: format version %d, this program knows %d", ErrNewer, v, FormatVersion))
 	}
+	for i, a := range d.state.Meta.Approvals {
+		if err := a.check(); err != nil { // nothing is approved by mistake
+			d.problem(MetaPath, fmt.Errorf("approvals[%d].%w", i, err))
+			d.state.Meta.Approvals = nil
+			break
+		}
+	}
 	return nil
 }
 
 func (d *decoder) member(p string) error {
-	c := &clusterv1alpha1.Cluster{}
-	if err := d.strict(p, c); err != nil {
+	data, err := fs.ReadFile(d.tree, p)
+	if err != nil {
 		return err
 	}
-	if c.APIVersion != clusterv1alpha1.APIVersion {
-		return newer(c.APIVersion, clusterv1alpha1.APIVersion)
-	}
-	if want := ClusterPath(c.Name); p != want {
-		return fmt.Errorf("metadata.name %q belongs into %s", c.Name, want)
+	c, err := DecodeCluster(p, data)
+	if err != nil {
+		return err
 	}
 	d.state.Members[c.Name] = c
 	return nil
+}
+
+// DecodeCluster reads the file of a member at its path.
+func DecodeCluster(p string, data []byte) (*clusterv1alpha1.Cluster, error) {
+	c := &clusterv1alpha1.Cluster{}
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return nil, err
+	}
+	if c.APIVersion != clusterv1alpha1.APIVersion {
+		return nil, newer(c.APIVersion, clusterv1alpha1.APIVersion)
+	}
+	if want := ClusterPath(c.Name); p != want {
+		return nil, fmt.Errorf("metadata.name %q belongs into %s", c.Name, want)
+	}
+	return c, nil
 }
 
 func (d *decoder) binding(p string) error {
