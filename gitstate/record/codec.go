@@ -291,7 +291,7 @@ func (d *decoder) work(p string) error {
 		if err != nil {
 			return err
 		}
-		if w.Hash, err = parseHash(text); err != nil {
+		if w.Hash, err = ParseHash(text); err != nil {
 			return err
 		}
 	} else {
@@ -332,7 +332,8 @@ func newer(got, want string) error {
 	return fmt.Errorf("%w: apiVersion %s, this program knows %s", ErrNewer, got, want)
 }
 
-func parseHash(s string) (h Hash, err error) {
+// ParseHash reads a hash as trees give it.
+func ParseHash(s string) (h Hash, err error) {
 	s = strings.TrimPrefix(s, "sha1:")
 	if len(s) != 2*len(h) {
 		return h, fmt.Errorf("hash %q is no SHA-1", s)
