@@ -9,8 +9,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 func newClusters() *cobra.Command {
@@ -48,14 +50,17 @@ func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide boo
 	defer w.Flush()
 	heads := "NAME\tMODE\tVERSION\tREADY\tTAINTS\tAGE"
 	if wide {
-		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT"
+		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT\tREASON"
 	}
 	fmt.Fprintln(w, heads)
 	for _, c := range list {
-		ready, since := "Unknown", ""
+		ready, since, reason := "Unknown", "", ""
 		for _, cond := range c.Status.Conditions {
 			if cond.Type == clusterv1alpha1.ConditionReady {
-				ready, since = string(cond.Status), age(cond.LastTransitionTime.Time)
+				ready, since, reason = string(cond.Status), age(cond.LastTransitionTime.Time), cond.Reason
+				if cond.Status != metav1.ConditionTrue && cond.Message != "" {
+					reason += ": " + cond.Message
+				}
 			}
 		}
 		taints := make([]string, len(c.Spec.Taints))
@@ -64,7 +69,7 @@ func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide boo
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.Spec.SyncMode, orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since))
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint))
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint), orNone(report.Flat(reason)))
 		}
 		fmt.Fprintln(w)
 	}

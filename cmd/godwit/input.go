@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,9 +147,17 @@ func (c *Config) readState(ctx context.Context, what string) (*record.State, err
 // errNoState says that there is no state branch to read.
 var errNoState = errors.New("no state branch")
 
-// openState reads the state branch, or another one of its repository, into a clone that done throws away.
-// errNoState is among the errors if there is none.
-func (c *Config) openState(ctx context.Context, branch string) (_ *store.Store, done func(), err error) {
+// stateReader is the state branch to look at.
+type stateReader interface {
+	At(ctx context.Context, rev string) (store.Tree, error)
+	Log(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error]
+	Changes(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Changed, error]
+	Close() error
+}
+
+// openState reads the state branch, or another one of its repository: in place if that is on this machine, else
+// through a clone that done throws away. errNoState is among the errors if there is none.
+func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, done func(), err error) {
 	r, err := c.stateRemote()
 	switch {
 	case err != nil:
@@ -157,38 +166,47 @@ func (c *Config) openState(ctx context.Context, branch string) (_ *store.Store, 
 		return nil, nil, fmt.Errorf("there is %w: the source is in no repository, and state.url is not set", errNoState)
 	}
 	branch = strings.TrimPrefix(cmp.Or(branch, c.State.Branch), "refs/heads/")
-	dir, err := os.MkdirTemp("", "godwit-state-")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
 	from := remote.Tracking(r, branch)
-	s, err := store.Open(ctx, store.Options{Remote: from, Branch: branch, Dir: dir})
-	if err != nil {
-		return nil, nil, err
+	refs, err := from.Refs(ctx)
+	if err != nil && !errors.Is(err, remote.ErrEmpty) {
+		return nil, nil, fmt.Errorf("read the state branch: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			s.Close()
-		}
-	}()
-	tree, err := s.Load(ctx)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case tree.Offline != nil:
-		return nil, nil, fmt.Errorf("read the state branch: %w", tree.Offline)
-	case tree.Head == "":
+	head, ok := refs["refs/heads/"+branch]
+	if !ok {
 		return nil, nil, fmt.Errorf("%s has %w %s, nor knows of one at its origin", r, errNoState, branch)
 	}
 	if from.Used() {
 		c.note("%s has no branch %s; reading it as its origin had it at the last fetch", r, branch)
 	}
-	return s, func() { s.Close(); os.RemoveAll(dir) }, nil
+	if dir := r.Local(); dir != "" {
+		v, err := store.OpenView(dir, head)
+		if err == nil {
+			return v, func() { v.Close() }, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, nil, fmt.Errorf("read the state branch: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "godwit-state-")
+	if err != nil {
+		return nil, nil, err
+	}
+	clean := func() { os.RemoveAll(dir) }
+	s, err := store.Open(ctx, store.Options{Remote: from, Branch: branch, Dir: dir})
+	if err != nil {
+		clean()
+		return nil, nil, err
+	}
+	done = func() { s.Close(); clean() }
+	tree, err := s.Load(ctx)
+	if err == nil && tree.Offline != nil {
+		err = fmt.Errorf("read the state branch: %w", tree.Offline)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return s, done, nil
 }
 
 // kept reads what may be shown of a state whose files go away.

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -924,6 +925,50 @@ func TestChangesAreThoseThatGitSees(t *testing.T) {
 	for _, err := range s.Changes(t.Context(), "abcd1234") {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown commit: %v, want %v", err, ErrNotFound)
+		}
+	}
+}
+
+func TestAViewReadsInPlace(t *testing.T) {
+	w := newWorld(t)
+	s := w.open("a")
+	head := commit1(t, s, load(t, s).Head, "a=1")
+	head = commit1(t, s, head, "a=2")
+	push(t, s)
+	before := git(t, w.dir, "count-objects", "-v")
+	v, err := OpenView(w.dir, s.local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for rev, want := range map[string]string{"": "a=2", "HEAD~1": "a=1", string(head)[:8]: "a=2"} {
+		tree, err := v.At(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, tree.FS, want)
+	}
+	logged, changed := 0, 0
+	for _, err := range v.Log(t.Context(), "") {
+		if logged++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for c, err := range v.Changes(t.Context(), "") {
+		if changed += len(c.Files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if logged != 2 || changed != 2 {
+		t.Errorf("%d commits with %d changes, want 2 with 2", logged, changed)
+	}
+	if after := git(t, w.dir, "count-objects", "-v"); after != before {
+		t.Errorf("reading left %s, was %s", after, before)
+	}
+	git(t, w.folder, "clone", "-q", "--shared", "--bare", w.dir, "borrower")
+	for dir, at := range map[string]string{w.dir: strings.Repeat("12", 20), filepath.Join(w.folder, "borrower"): string(head)} {
+		if _, err := OpenView(dir, plumbing.NewHash(at)); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s of %s: %v, want %v", at, dir, err, ErrNotFound)
 		}
 	}
 }

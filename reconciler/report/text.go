@@ -31,7 +31,9 @@ func Findings(w io.Writer, s Style, findings []render.Finding) {
 	}
 }
 
-// flat is clean text on one line: what comes from users forges no line and no column.
+// Flat is clean text on one line: what comes from users forges no line and no column.
+func Flat(s string) string { return flat(s) }
+
 func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
 // clean takes out what could steer a terminal.
