@@ -158,7 +158,7 @@ type stateReader interface {
 // openState reads the state branch, or another one of its repository: in place if that is on this machine, else
 // through a clone that done throws away. errNoState is among the errors if there is none.
 func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, done func(), err error) {
-	r, err := c.stateRemote()
+	r, err := c.ownStateRemote()
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -35,7 +35,7 @@ error in the input; 4 some members failed.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	commonFlags(root.PersistentFlags())
-	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newGet(), newClusters(), newDemo(stop), newVersion())
+	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newApprove(), newGet(), newClusters(), newDemo(stop), newVersion())
 	return root
 }
 

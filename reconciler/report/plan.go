@@ -165,6 +165,10 @@ func resource(id api.ID) Resource {
 	return Resource{APIVersion: id.APIVersion(), Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
 
+func (r Resource) id() api.ID {
+	return record.ObjectRef(r).ID()
+}
+
 func (p *Plan) binding(row decide.BindingRow) {
 	b := Binding{
 		Namespace: row.Key.Namespace, Name: row.Key.Name, Resource: resource(row.Template), Change: row.Change,
