@@ -16,9 +16,9 @@ import (
 )
 
 func newClusters() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "clusters",
-		Short: "List the members: mode, version, ready, taints, age",
+		Short: "List the members: mode, version, ready, taints, age; cordon, uncordon and taint them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, output, err := configured(cmd, "text", "wide", "json", "yaml")
@@ -43,6 +43,8 @@ func newClusters() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.AddCommand(newCordon(), newUncordon(), newTaint())
+	return cmd
 }
 
 func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide bool) {
