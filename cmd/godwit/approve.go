@@ -31,7 +31,7 @@ func newApprove() *cobra.Command {
 		Long: `approve lets go what godwit holds until a person says so:
 
   Deletions   objects that a brake keeps from being deleted (safety.maxDeletePercent)
-  Failover    evictions, while the reconciler takes itself and not its members to be cut off
+  Failover    evictions, while so many members are down that it is rather the view of them that is gone
   PurgeNever  copies that an eviction with purge mode Never left on a member
 
 It writes the approval to the state branch as a commit of yours, so it takes the right to push there; the reconciler acts
@@ -213,14 +213,15 @@ func (c *Config) tryApproval(ctx context.Context, r *remote.Remote, a *approved,
 	return string(head), s.Push(ctx)
 }
 
-// ownStateRemote is where the state branch is: where it is shared, or else the clone of this machine's reconciler.
+// ownStateRemote is where the state branch is: where it is shared, or else the clone of this machine's reconciler. One
+// that was ever brought together with a remote belongs to another source.
 func (c *Config) ownStateRemote() (*remote.Remote, error) {
 	r, err := c.stateRemote()
 	if r != nil || err != nil {
 		return r, err
 	}
 	dir := filepath.Join(c.DataDir, "state")
-	if !isBare(dir) {
+	if _, err := remote.ReadRef(dir, "refs/remotes/origin/"+c.State.Branch); err == nil || !isBare(dir) {
 		return nil, nil
 	}
 	return remote.New(remote.Options{URL: dir})

@@ -275,9 +275,9 @@ func TestDiffWritesWhatIsHeld(t *testing.T) {
 	for name, change := range map[string]func(*Meta){
 		"files":     func(m *Meta) { m.Held = []Held{{Path: "a.yaml", Commit: "c1"}} },
 		"deletions": func(m *Meta) { m.Braked = []Braked{{Member: "m1", Works: 8}} },
-		"cut off":   func(m *Meta) { m.CutOff = &CutOff{Since: m.PassTime} },
+		"evictions": func(m *Meta) { m.FailoverBrake = &Brake{Since: m.PassTime.Time} },
 		"approvals": func(m *Meta) {
-			m.Approvals = []Approval{{Kind: ApproveFailover, Since: &m.PassTime, Time: m.PassTime, By: "Ada <ada@example.com>"}}
+			m.Approvals = []Approval{{Cluster: "m1", Works: []string{"works/m1/default/a_b.yaml"}, Time: m.PassTime, By: "Ada <ada@example.com>"}}
 		},
 	} {
 		next := prev.Clone()
@@ -353,22 +353,17 @@ func TestPathsAreReadBack(t *testing.T) {
 // An approval that cannot be used approves nothing, and neither does what stands beside it.
 func TestApprovals(t *testing.T) {
 	since := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	later := metav1.NewTime(since.Add(time.Second))
-	good := Approval{Kind: ApproveDeletions, Cluster: "m1", Works: []string{"works/m1/default/a_b.yaml", "works/m1/default/a_c.yaml"}, Time: since, By: "Ada"}
-	failover := Approval{Kind: ApproveFailover, Since: &since, Time: later, By: "Ada"}
+	good := Approval{Cluster: "m1", Works: []string{"works/m1/default/a_b.yaml", "works/m1/default/a_c.yaml"}, Time: since, By: "Ada"}
 	for _, test := range []struct {
 		name     string
 		approval Approval
 		problem  string
 	}{
 		{"good", good, ""},
-		{"failover", failover, ""},
-		{"kind", Approval{Kind: "All", Cluster: "m1"}, `approvals[0].kind: "All" is neither`},
-		{"no works", Approval{Kind: ApproveDeletions, Cluster: "m1"}, "approvals[0].works: a Deletions approval names"},
-		{"another member", Approval{Kind: ApproveDeletions, Cluster: "m2", Works: good.Works}, "is no work of"},
-		{"no work", Approval{Kind: ApproveDeletions, Cluster: "m1", Works: []string{"retired/m1/default/a_b.yaml"}}, "is no work of"},
-		{"not sorted", Approval{Kind: ApproveDeletions, Cluster: "m1", Works: []string{good.Works[1], good.Works[0]}}, "not sorted"},
-		{"every cut-off", Approval{Kind: ApproveFailover}, "approvals[0].since: "},
+		{"no works", Approval{Cluster: "m1"}, "approvals[0].works: an approval names the works"},
+		{"another member", Approval{Cluster: "m2", Works: good.Works}, "is no work of"},
+		{"no work", Approval{Cluster: "m1", Works: []string{"retired/m1/default/a_b.yaml"}}, "is no work of"},
+		{"not sorted", Approval{Cluster: "m1", Works: []string{good.Works[1], good.Works[0]}}, "not sorted"},
 	} {
 		s := someState()
 		s.Meta.Approvals = []Approval{test.approval, good}
@@ -386,16 +381,11 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("%s: problems %v and approvals %v, want %q and none", test.name, problems, got.Meta.Approvals, test.problem)
 		}
 	}
-	m := Meta{Approvals: []Approval{failover, good}}
+	m := Meta{Approvals: []Approval{{Cluster: "m1", Works: []string{"works/m1/default/a_a.yaml"}}, good}}
 	if by, ok := m.DeletionApproved(good.Works[1]); !ok || by != "Ada" {
 		t.Errorf("DeletionApproved = %q, %t", by, ok)
 	}
 	if _, ok := m.DeletionApproved("works/m1/default/a_d.yaml"); ok {
 		t.Error("a deletion that no approval names is approved")
-	}
-	for at, want := range map[time.Time]bool{since.Time: true, since.Add(300 * time.Millisecond): true, later.Time: false} {
-		if got := m.FailoverApproved(at); got != want {
-			t.Errorf("FailoverApproved(%s) = %t, want %t", at, got, want)
-		}
 	}
 }

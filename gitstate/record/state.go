@@ -76,9 +76,7 @@ type Meta struct {
 	FailoverBrake *Brake `json:"failoverBrake,omitempty"`
 	// Evictions are those that began within the last minute before the pass, by time and member.
 	Evictions []Evictions `json:"evictions,omitempty"`
-	// CutOff is set while the failover stage takes the reconciler to be cut off; nil means that it does not.
-	CutOff *CutOff `json:"cutOff,omitempty"`
-	// Approvals are what people let go on and what did not go on yet, in the order they came.
+	// Approvals are the deletions that people let go on and that did not go on yet, in the order they came.
 	Approvals []Approval `json:"approvals,omitempty"`
 }
 

@@ -39,13 +39,13 @@ func (p *pass) retire() {
 	for _, b := range p.Previous.Meta.Braked {
 		live[b.Member], approved[b.Member] = b.Works, b.Approved
 	}
-	p.next.Meta.Braked, p.next.Meta.Approvals = nil, nil
+	p.next.Meta.Braked = nil
+	p.next.Meta.Approvals = nil // what they name goes with this pass, or is not asked for now and needs another one later
 	placed := p.placedTemplates()
 	for _, member := range sortedKeys(gone) {
 		slices.Sort(gone[member])
 		p.retireOn(member, gone[member], record.Braked{Member: member, Works: live[member], Approved: approved[member]}, placed)
 	}
-	p.keepApprovals()
 	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
 		if r, still := p.next.Retired[path]; still && p.spares(r) {
@@ -85,16 +85,6 @@ func approves(message string) bool {
 		}
 	}
 	return false
-}
-
-// keepApprovals drops approvals of what does not wait any more: what they name is then decided about anew. A
-// deletion that was approved went with this pass, or is not asked for now.
-func (p *pass) keepApprovals() {
-	for _, a := range p.Previous.Meta.Approvals {
-		if a.Kind == record.ApproveFailover && p.next.Meta.CutOff != nil && p.next.Meta.CutOff.Since.Equal(a.Since) {
-			p.next.Meta.Approvals = append(p.next.Meta.Approvals, a)
-		}
-	}
 }
 
 // retireOn retires the works at paths, which are sorted, of a member. Was is how many it had, less what people let

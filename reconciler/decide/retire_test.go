@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -211,7 +210,7 @@ func (w *world) approveDeletions(member string, works ...string) *decide.Decisio
 	}
 	slices.Sort(works)
 	meta := w.state.Meta
-	meta.Approvals = append(slices.Clone(meta.Approvals), record.Approval{Kind: record.ApproveDeletions, Cluster: member, Works: works,
+	meta.Approvals = append(slices.Clone(meta.Approvals), record.Approval{Cluster: member, Works: works,
 		Time: metav1.NewTime(w.now), By: "Ada <ada@example.com>"})
 	text, err := record.EncodeMeta(meta)
 	if err != nil {
@@ -254,23 +253,6 @@ func TestAnApprovalOnRecordLetsGoWhatItNames(t *testing.T) {
 	want(t, "held when all is back", len(w.approveDeletions("m2", "configmap_a").Held), 0)
 	want(t, "approvals of what nobody deletes", len(w.state.Meta.Approvals), 0)
 	want(t, "held when all go", len(w.push(base).Held), 16)
-}
-
-func TestAFailoverApprovalLastsAsLongAsTheCutOffItAnswers(t *testing.T) {
-	since, other := metav1.NewTime(start), metav1.NewTime(start.Add(-time.Minute))
-	for _, test := range []struct {
-		name   string
-		cutOff *record.CutOff
-		want   int
-	}{{"still cut off", &record.CutOff{Since: since}, 1}, {"cut off again", &record.CutOff{Since: other}, 0}, {"not cut off", nil, 0}} {
-		w := newWorld(t)
-		w.push(fleet(1))
-		w.state = w.state.Clone()
-		w.state.Meta.CutOff = test.cutOff
-		w.state.Meta.Approvals = []record.Approval{{Kind: record.ApproveFailover, Since: &since, Time: since, By: "Ada"}}
-		w.pass()
-		want(t, test.name, len(w.state.Meta.Approvals), test.want)
-	}
 }
 
 // The last work of a member may go if the template runs elsewhere: that is a move.

@@ -18,11 +18,11 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
-// Kinds of what may wait for a person. The first two are kinds of approvals on record; PurgeNever is a copy that an
-// eviction left behind, and its approval is the word "suppressDeletion: false" in its eviction task.
+// Kinds of what may wait for a person: deletions that the brake on them holds, all evictions while the brake on those
+// is on, and a copy that an eviction with purge mode Never left behind.
 const (
-	WaitingDeletions  = string(record.ApproveDeletions)
-	WaitingFailover   = string(record.ApproveFailover)
+	WaitingDeletions  = "Deletions"
+	WaitingFailover   = "Failover"
 	WaitingPurgeNever = "PurgeNever"
 )
 
@@ -68,9 +68,9 @@ func Waits(d *decide.Decision, s *record.State) []Waiting {
 		}
 		waits = append(waits, w)
 	}
-	if c := s.Meta.CutOff; c != nil && !s.Meta.FailoverApproved(c.Since.Time) {
-		since := c.Since.UTC()
-		waits = append(waits, Waiting{Kind: WaitingFailover, Since: &since, Message: cmp.Or(c.Message, "the reconciler takes itself to be cut off")})
+	if b := s.Meta.FailoverBrake; b != nil && !b.Approved {
+		since := b.Since.UTC()
+		waits = append(waits, Waiting{Kind: WaitingFailover, Since: &since, Message: b.Message + "; no workload leaves a member"})
 	}
 	for key, b := range s.Bindings {
 		for _, t := range b.Spec.GracefulEvictionTasks {
@@ -150,8 +150,9 @@ func Approve(s *record.State, list []Waiting, by string, now time.Time) (files [
 		case WaitingDeletions:
 			works[w.Cluster] = append(works[w.Cluster], record.WorkPath(w.Cluster, w.Resource.id()))
 		case WaitingFailover:
-			since := metav1.NewTime(*w.Since)
-			meta.Approvals = append(meta.Approvals, record.Approval{Kind: record.ApproveFailover, Since: &since, Time: at, By: by})
+			brake := *meta.FailoverBrake
+			brake.Approved = true
+			meta.FailoverBrake = &brake
 		case WaitingPurgeNever:
 			key := named[w.Binding]
 			b := *next.Bindings[key]
@@ -171,7 +172,7 @@ func Approve(s *record.State, list []Waiting, by string, now time.Time) (files [
 	slices.Sort(clusters)
 	for _, cluster := range clusters {
 		slices.Sort(works[cluster])
-		meta.Approvals = append(meta.Approvals, record.Approval{Kind: record.ApproveDeletions, Cluster: cluster, Works: works[cluster], Time: at, By: by})
+		meta.Approvals = append(meta.Approvals, record.Approval{Cluster: cluster, Works: works[cluster], Time: at, By: by})
 	}
 	next.Meta = meta
 	if files, err = record.Diff(s, next); err != nil {
@@ -201,7 +202,7 @@ func (w Waiting) String() string {
 	case WaitingDeletions:
 		return "the deletion of " + w.Resource.String() + " on " + w.Cluster
 	case WaitingFailover:
-		return "evictions although the reconciler takes itself to be cut off"
+		return "evictions that the brake holds"
 	}
 	return "the deletion of the copy of " + w.Resource.String() + " left on " + w.Cluster
 }

@@ -21,7 +21,7 @@ func waiting() (*decide.Decision, *record.State) {
 	yes, no := true, false
 	since := metav1.NewTime(noon)
 	s := record.New()
-	s.Meta.CutOff = &record.CutOff{Since: since, Message: "every member is unreachable"}
+	s.Meta.FailoverBrake = &record.Brake{Since: since.Time, Message: "all 4 members are down"}
 	s.Bindings[record.BindingKey{Namespace: "default", Name: "a-configmap"}] = &workv1alpha2.ResourceBinding{}
 	s.Bindings[record.BindingKey{Namespace: "default", Name: "web-deployment"}] = &workv1alpha2.ResourceBinding{Spec: workv1alpha2.ResourceBindingSpec{
 		Resource: workv1alpha2.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "default", Name: "web"},
@@ -94,7 +94,7 @@ func TestAListCoversNothingThatCameLater(t *testing.T) {
 	seen := report.Waits(d, s)
 	d.Held = append(d.Held[1:], decide.HeldDeletion{Cluster: "m1", ID: api.ID{Version: "v1", Kind: "ConfigMap", Namespace: "default", Name: "c"}})
 	d.Held[0].Message = "other words"
-	s.Meta.CutOff = &record.CutOff{Since: metav1.NewTime(noon.Add(time.Second))}
+	s.Meta.FailoverBrake = &record.Brake{Since: noon.Add(time.Second)}
 	now := report.Waits(d, s)
 	want := "Deletions m1 default/a-configmap ConfigMap default/a\nDeletions m2 default/a-configmap ConfigMap default/a\n" +
 		"PurgeNever m1 default/web-deployment Deployment default/web 12:00\nPurgeNever m4 default/web-deployment Deployment default/web\n"
@@ -125,8 +125,8 @@ func TestApproveWritesWhatWasListed(t *testing.T) {
 		fmt.Fprintf(&got, "== %s\n%s", f.Path, f.Data)
 	}
 	for _, want := range []string{
-		"  - by: Ada <ada@example.com>\n    kind: Failover\n    since: \"2026-01-01T12:00:00Z\"\n    time: \"2026-01-01T12:00:00Z\"\n",
-		"  - by: Ada <ada@example.com>\n    cluster: m1\n    kind: Deletions\n    time: \"2026-01-01T12:00:00Z\"\n    works:\n    - works/m1/default/configmap_a.yaml\n",
+		"  failoverBrake:\n    approved: true\n    message: all 4 members are down\n    since: \"2026-01-01T12:00:00Z\"\n",
+		"  - by: Ada <ada@example.com>\n    cluster: m1\n    time: \"2026-01-01T12:00:00Z\"\n    works:\n    - works/m1/default/configmap_a.yaml\n",
 		"    - works/m2/default/configmap_a.yaml\n    - works/m2/default/configmap_b.yaml\n",
 	} {
 		if !strings.Contains(got.String(), strings.ReplaceAll(want, "\n  ", "\n")[2:]) {
@@ -136,7 +136,7 @@ func TestApproveWritesWhatWasListed(t *testing.T) {
 	if n := strings.Count(got.String(), "suppressDeletion: false"); len(files) != 2 || n != 3 || strings.Contains(got.String(), "suppressDeletion: true") {
 		t.Errorf("%d files, suppressDeletion is false %d times, want 2 and 3:\n%s", len(files), n, got.String())
 	}
-	if *s.Bindings[record.BindingKey{Namespace: "default", Name: "web-deployment"}].Spec.GracefulEvictionTasks[0].SuppressDeletion == false || len(s.Meta.Approvals) > 0 {
+	if *s.Bindings[record.BindingKey{Namespace: "default", Name: "web-deployment"}].Spec.GracefulEvictionTasks[0].SuppressDeletion == false || len(s.Meta.Approvals) > 0 || s.Meta.FailoverBrake.Approved {
 		t.Error("the state that was given changed")
 	}
 	for _, test := range []struct {
@@ -146,7 +146,7 @@ func TestApproveWritesWhatWasListed(t *testing.T) {
 		{waits[:1], "approve: the deletion of ConfigMap default/a on m1"},
 		{waits[1:3], "approve(m2): the deletion of 2 objects"},
 		{waits[:2], "approve: 2 that waited"},
-		{waits[3:4], "approve: evictions although the reconciler takes itself to be cut off"},
+		{waits[3:4], "approve: evictions that the brake holds"},
 		{waits[4:5], "approve: the deletion of the copy of Deployment default/web left on m1"},
 	} {
 		if _, subject, _, err := report.Approve(s, test.list, "Ada", noon); err != nil || subject != test.want {
@@ -155,9 +155,9 @@ func TestApproveWritesWhatWasListed(t *testing.T) {
 	}
 }
 
-func TestAnApprovedCutOffWaitsNoMore(t *testing.T) {
+func TestAnApprovedBrakeWaitsNoMore(t *testing.T) {
 	d, s := waiting()
-	s.Meta.Approvals = []record.Approval{{Kind: record.ApproveFailover, Since: &s.Meta.CutOff.Since}}
+	s.Meta.FailoverBrake.Approved = true
 	if got := short(report.Waits(d, s)); strings.Contains(got, "Failover") {
 		t.Errorf("it waits still:\n%s", got)
 	}

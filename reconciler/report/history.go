@@ -615,7 +615,7 @@ func (r *reading) metaEntries() error {
 		if texts[i], err = fs.ReadFile(tree, record.MetaPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, word := range []string{"braked:", "approvals:", "cutOff:"} { // most often there is none of them
+		for _, word := range []string{"braked:", "approvals:", "failoverBrake:"} { // most often there is none of them
 			told = told || bytes.Contains(texts[i], []byte(word))
 		}
 	}
@@ -637,16 +637,19 @@ func (r *reading) metaEntries() error {
 		return names
 	}
 	r.tellMembers(held(old), held(next), "deletions are held until they are approved", "no deletions are held any more")
-	if a, b := old.CutOff != nil, next.CutOff != nil; a != b && !r.filtered() {
-		if b {
-			r.add(Entry{}, "evictions are held, the reconciler takes itself to be cut off: "+next.CutOff.Message)
-		} else {
+	if !r.filtered() && !old.FailoverBrake.Same(next.FailoverBrake) {
+		switch was, is := old.FailoverBrake, next.FailoverBrake; {
+		case is == nil:
 			r.add(Entry{}, "evictions are held no more")
+		case is.Approved && (was == nil || !was.Approved):
+			r.add(Entry{}, "evictions are approved")
+		default:
+			r.add(Entry{}, "evictions are held: "+is.Message)
 		}
 	}
 	for _, a := range next.Approvals {
 		if !slices.ContainsFunc(old.Approvals, func(o record.Approval) bool {
-			return o.Kind == a.Kind && o.Cluster == a.Cluster && o.Time.Equal(&a.Time)
+			return o.Cluster == a.Cluster && o.Time.Equal(&a.Time)
 		}) {
 			r.approval(a)
 		}
@@ -669,12 +672,6 @@ func (r *reading) tellMembers(old, next []string, gained, lost string) {
 }
 
 func (r *reading) approval(a record.Approval) {
-	if a.Kind == record.ApproveFailover {
-		if !r.filtered() {
-			r.add(Entry{}, "evictions are approved by "+a.By)
-		}
-		return
-	}
 	works := slices.DeleteFunc(slices.Clone(a.Works), func(path string) bool {
 		p, ok := record.PlaceOf(path)
 		return !ok || !r.names(p.Binding, &workChange{place: p})
