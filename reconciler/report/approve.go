@@ -109,7 +109,7 @@ func (q WaitingQuery) Named() bool { return len(q.Kinds) > 0 || q.Cluster != "" 
 func (q WaitingQuery) Choose(waits []Waiting) []Waiting {
 	chosen := []Waiting{}
 	for _, w := range waits {
-		object := q.Name == "" || w.Resource != nil && means(q.ObjectKind, w.Resource.Kind) && w.Resource.Name == q.Name &&
+		object := q.Name == "" || w.Resource != nil && means(q.ObjectKind, w.Resource.id()) && w.Resource.Name == q.Name &&
 			(q.Namespace == "" || w.Resource.Namespace == "" || w.Resource.Namespace == q.Namespace)
 		if object && (q.Cluster == "" || q.Cluster == w.Cluster) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, w.Kind)) {
 			chosen = append(chosen, w)
