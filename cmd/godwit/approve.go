@@ -113,7 +113,7 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 	}
 	memo := decide.NewMemo()
 	waits := func(state *record.State) ([]report.Waiting, error) {
-		d, err := c.decideOffline(ctx, src, snapshot, state, memo, false)
+		d, err := c.decideOffline(ctx, src, snapshot, state, memo)
 		if err != nil {
 			return nil, err
 		}
