@@ -196,12 +196,23 @@ func lockIndex(dir string) (_ *lockedIndex, err error) {
 			x.abandon()
 		}
 	}()
+	info, err := os.Stat(x.path)
+	if err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(x.path)
 	if err != nil {
 		return nil, err
 	}
 	if err := index.NewDecoder(bytes.NewReader(data)).Decode(&x.Index); err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
+	}
+	// A file that was changed in the second in which the index was written looks to git as if it might be changed, by
+	// the time of the index. A new index has another time: no size is git's word that its content has to be compared.
+	for _, e := range x.Entries {
+		if e.ModifiedAt.Unix() >= info.ModTime().Unix() {
+			e.Size = 0
+		}
 	}
 	return x, nil
 }

@@ -64,6 +64,31 @@ func TestAFileIsCommittedAloneFromAWorkTree(t *testing.T) {
 	}
 }
 
+// A change that git knows by the time of the index alone is not lost with a new index.
+func TestAChangeInTheSecondOfTheIndexIsStillSeen(t *testing.T) {
+	dir := workplace(t)
+	git(t, dir, "config", "core.trustctime", "false")
+	file, at := filepath.Join(dir, "b.yaml"), noon
+	for _, text := range []string{"old\n", "bad\n"} {
+		writeText(t, file, text)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if text == "old\n" {
+			git(t, dir, "add", "b.yaml")
+		}
+	}
+	if err := os.Chtimes(filepath.Join(dir, ".git", "index"), at, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := CommitFile(dir, "a/m1.yaml", []byte("new\n"), Signature{"Grace", "g"}, Message{Subject: "x", When: noon}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimRight(untrimmed(t, dir, "status", "--porcelain"), "\n"); got != " M b.yaml\n"+others {
+		t.Errorf("git status says %q", got)
+	}
+}
+
 func untrimmed(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	out, err := run(dir, nil, args...)
