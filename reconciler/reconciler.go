@@ -236,7 +236,7 @@ func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
 			return wake, err
 		}
 		r.Log.Info("the state branch moved, deciding again", "attempt", attempt+1)
-		r.reload = true
+		r.reload, r.refetch = true, true
 	}
 }
 
@@ -268,21 +268,25 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 	return decision.Wake, nil
 }
 
-// read brings source and state up to date. A source that cannot be read leaves the last one in force.
+// read brings state and source up to date, in this order: what a person says on the state branch, such as an approval,
+// is about a source that was there before. A source that cannot be read leaves the last one in force.
 func (r *Reconciler) read(ctx context.Context) error {
-	if r.refetch {
-		snapshot, err := r.Source.Fetch(ctx)
-		switch {
-		case err == nil:
-			r.snapshot, r.refetch = snapshot, false
-		case r.snapshot.FS == nil:
-			return fmt.Errorf("read the source: %w", err)
-		default:
-			r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+	if r.reload || r.state == nil {
+		if err := r.load(ctx); err != nil {
+			return err
 		}
 	}
-	if r.reload || r.state == nil {
-		return r.load(ctx)
+	if !r.refetch {
+		return nil
+	}
+	snapshot, err := r.Source.Fetch(ctx)
+	switch {
+	case err == nil:
+		r.snapshot, r.refetch = snapshot, false
+	case r.snapshot.FS == nil:
+		return fmt.Errorf("read the source: %w", err)
+	default:
+		r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
 	}
 	return nil
 }

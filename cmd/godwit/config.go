@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -71,6 +72,13 @@ type Config struct {
 	sourceDir string
 	// sourceGiven: --source, or a file named by --config, says what the source is.
 	sourceGiven bool
+	// notes is where commands say what they took for granted.
+	notes io.Writer
+}
+
+// note says something that is no result.
+func (c *Config) note(format string, args ...any) {
+	fmt.Fprintf(c.notes, "godwit: "+format+"\n", args...)
 }
 
 type authConfig struct {
@@ -180,7 +188,7 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.sourceGiven = explicit
+	c.sourceGiven, c.notes = explicit, cmd.ErrOrStderr()
 	return c, c.locate(cmd)
 }
 

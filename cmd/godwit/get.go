@@ -161,7 +161,7 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 	}
 	for _, name := range only {
 		if registered[name] == nil {
-			return nil, nil, fmt.Errorf("there is no member %q; \"godwit clusters\" lists them", name)
+			return nil, nil, fmt.Errorf("--clusters %s: %w", name, noMember(slices.Sorted(maps.Keys(registered))))
 		}
 	}
 	if len(registered) == 0 {
@@ -179,6 +179,18 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 		found[name] = config
 	}
 	return found, rules, nil
+}
+
+// noMember says that there is no such member, and which there are.
+func noMember(known []string) error {
+	const most = 20
+	switch n := len(known); {
+	case n == 0:
+		return errors.New("there is no such member, nor any other")
+	case n > most:
+		return fmt.Errorf("there is no such member; \"godwit clusters\" lists all %d, such as %s", n, strings.Join(known[:most], ", "))
+	}
+	return fmt.Errorf("there is no such member; there are %s", strings.Join(known, ", "))
 }
 
 func named(name string) *clusterv1alpha1.Cluster {

@@ -391,14 +391,20 @@ func (p *pass) deletionEvents() []Event {
 			events = append(events, happened("hold", b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
 		}
 	}
-	if p.approved {
-		gone := map[string]int{}
-		for _, w := range p.Works {
-			if w.Change == Removed {
-				gone[w.Cluster]++
-			}
+	if !p.approved && len(p.approvers) == 0 {
+		return events
+	}
+	gone := map[string]int{}
+	for _, w := range p.Works {
+		if w.Change == Removed {
+			gone[w.Cluster]++
 		}
-		for _, member := range sortedKeys(gone) {
+	}
+	for _, member := range sortedKeys(gone) {
+		switch by := p.approvers[member]; {
+		case by != "":
+			events = append(events, happened("delete", member, count(gone[member])+", approved by "+by, Operator))
+		case p.approved:
 			events = append(events, happened("delete", member, count(gone[member])+", approved", Operator))
 		}
 	}

@@ -216,7 +216,7 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
+	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.news = p.Memo.look(p.Seen)
 	p.Rules = p.input.rules.value
@@ -262,7 +262,9 @@ type pass struct {
 	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound    []*bound
 	ledger   *ledger
-	approved bool
+	approved bool // by the source commit
+	// approvers are the people on record who let deletions go in this pass, by member.
+	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool
 	// news tells of which members something else was seen than the last time.

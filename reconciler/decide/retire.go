@@ -36,14 +36,16 @@ func (p *pass) retire() {
 			}
 		}
 	}
+	approved := map[string]int{}
 	for _, b := range p.Previous.Meta.Braked {
-		live[b.Member] = b.Works
+		live[b.Member], approved[b.Member] = b.Works, b.Approved
 	}
 	p.next.Meta.Braked = nil
+	p.next.Meta.Approvals = nil // what they name goes with this pass, or is not asked for now and needs another one later
 	placed := p.placedTemplates()
 	for _, member := range sortedKeys(gone) {
 		slices.Sort(gone[member])
-		p.retireOn(member, gone[member], live[member], placed)
+		p.retireOn(member, gone[member], record.Braked{Member: member, Works: live[member], Approved: approved[member]}, placed)
 	}
 	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
@@ -86,8 +88,10 @@ func approves(message string) bool {
 	return false
 }
 
-// retireOn retires the works at paths, which are sorted, of a member that had total works.
-func (p *pass) retireOn(member string, paths []string, total int, placed map[api.ID]bool) {
+// retireOn retires the works at paths, which are sorted, of a member. Was is how many it had, less what people let
+// go since the brake took hold.
+func (p *pass) retireOn(member string, paths []string, was record.Braked, placed map[api.ID]bool) {
+	total := was.Works
 	works, preserve, left := make([]record.Work, len(paths)), make([]bool, len(paths)), make([]bool, len(paths))
 	doomed := 0
 	for i, path := range paths {
@@ -107,6 +111,7 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			doomed++
 		}
 	}
+	doomed += was.Approved
 	many := doomed > 3 && doomed*100 > total*p.Options.MaxDeletePercent
 	brake, counted := p.Options.MaxDeletePercent < 100 && !p.approved, false
 	for i, path := range paths {
@@ -123,6 +128,11 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			why = fmt.Sprintf("it is among the last works of %s and runs nowhere else", member)
 		case guarded(w.ID):
 			why = fmt.Sprintf("deleting a %s deletes what is in it", w.ID.Kind)
+		}
+		if by, ok := p.Previous.Meta.DeletionApproved(paths[i]); ok && why != "" {
+			why = ""
+			was.Approved++
+			p.approvers[member] = by
 		}
 		counted = counted || why != "" && (many || doomed >= total)
 		if why != "" {
@@ -142,11 +152,11 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		p.Works = append(p.Works, WorkRow{Path: path, Cluster: member, ID: w.ID, Change: Removed})
 	}
 	if counted {
-		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total})
+		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total, Approved: was.Approved})
 	}
 	if n := len(p.Held); n > 0 && p.Held[n-1].Cluster == member {
 		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,
-			Message: fmt.Sprintf("%s; held until a source commit carries the trailer %q", p.Held[n-1].Message, approval)})
+			Message: fmt.Sprintf("%s; held until \"godwit approve\" lets it go, or a source commit with the trailer %q", p.Held[n-1].Message, approval)})
 	}
 }
 
