@@ -325,7 +325,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.dropped, r.edited, err = r.peoplesWork(ctx, tree.Head, state); err != nil {
+		if r.dropped, r.edited, err = peoplesWork(ctx, r.Store, tree.Head, state, r.Clock.Now()); err != nil {
 			return err
 		}
 		r.state, r.acted = state, false
@@ -334,16 +334,22 @@ func (r *Reconciler) load(ctx context.Context) error {
 	return nil
 }
 
+// History is the past of the state branch.
+type History interface {
+	At(ctx context.Context, rev string) (store.Tree, error)
+	Log(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error]
+}
+
 // peoplesWork is what people's commits at the end of the branch made of the last commit that was ours:
 // works that are in neither works/ nor retired/ now, and bindings that are others, with the time of
-// the newest of those commits.
-func (r *Reconciler) peoplesWork(ctx context.Context, head gitstate.Revision, now *record.State) (map[string]record.Work, map[record.BindingKey]time.Time, error) {
+// the newest of those commits, which is no later than clock.
+func peoplesWork(ctx context.Context, h History, head gitstate.Revision, now *record.State, clock time.Time) (map[string]record.Work, map[record.BindingKey]time.Time, error) {
 	if head == "" {
 		return nil, nil, nil
 	}
 	depth := 0
 	var last time.Time
-	for commit, err := range r.Store.Log(ctx, head) {
+	for commit, err := range h.Log(ctx, head) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the history of the state branch: %w", err)
 		}
@@ -357,7 +363,7 @@ func (r *Reconciler) peoplesWork(ctx context.Context, head gitstate.Revision, no
 		if depth++; !ours && depth < historyDepth {
 			continue
 		}
-		tree, err := r.Store.At(ctx, string(commit.Revision))
+		tree, err := h.At(ctx, string(commit.Revision))
 		if err != nil {
 			return nil, nil, fmt.Errorf("read commit %s of the state branch: %w", commit.Revision, err)
 		}
@@ -365,7 +371,7 @@ func (r *Reconciler) peoplesWork(ctx context.Context, head gitstate.Revision, no
 		if err != nil {
 			return nil, nil, err
 		}
-		if clock := r.Clock.Now(); last.After(clock) {
+		if last.After(clock) {
 			last = clock // a clock that is ahead holds up no failover
 		}
 		return before.Without(now), now.Edited(before, last), nil

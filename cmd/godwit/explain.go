@@ -17,6 +17,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
@@ -155,10 +156,17 @@ func (c *Config) explainPast(ctx context.Context, src snapshots, branch *store.S
 	if err != nil {
 		return nil, err
 	}
-	in.Options.Explain = true
 	if in.Now, err = time.Parse(time.RFC3339, moment.Time); err != nil {
 		in.Now = commit.When
 	}
+	if reconciler.Ours(commit) {
+		recorded, err := reconciler.Recall(ctx, branch, src, commit, in.Options)
+		if err != nil {
+			return nil, fmt.Errorf("--at %s: %w", q.at, err)
+		}
+		in = recorded.Input
+	}
+	in.Options.Explain = true
 	d, err := decide.Next(in)
 	if err != nil {
 		return nil, err
@@ -254,7 +262,7 @@ func (p past) runsAs(b *workv1alpha2.ResourceBinding) bool {
 // errNoCommits says that the branch has none.
 var errNoCommits = errors.New("the state branch has no commits")
 
-func commitAt(ctx context.Context, branch *store.Store, rev string) (store.Commit, error) {
+func commitAt(ctx context.Context, branch reconciler.History, rev string) (store.Commit, error) {
 	tree, err := branch.At(ctx, rev)
 	if err != nil {
 		return store.Commit{}, err

@@ -99,6 +99,9 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
+	// Recorded is the state that came of the decision, where it is made again: what was only seen is
+	// written down where it was then. Nil where the decision is made for the first time.
+	Recorded *record.State
 	// Now is the clock, of which full seconds count: nothing finer is on record.
 	Now     time.Time
 	Options Options

@@ -249,7 +249,7 @@ func (p *pass) rest() {
 		switch {
 		case old.Status.ResourceSummary != nil && semanticEqual(old, &same):
 			p.next.Members[name] = old
-		case p.Now.Before(due):
+		case p.Recorded != nil && semanticEqual(p.Recorded.Members[name], old), p.Recorded == nil && p.Now.Before(due):
 			p.next.Members[name] = old
 			p.wakeAt(due)
 		}

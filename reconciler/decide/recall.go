@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ import (
 // Repeat is the input of the decision that made next of prev, with what was observed then as far as it
 // is on record. The rest is in's: source, time, and options.
 func Repeat(in Input, prev, next *record.State) Input {
-	in.Previous, in.Seen, in.Memo = prev, Recall(prev, next, in.Edited), nil
+	in.Previous, in.Recorded, in.Memo = prev, next, nil
+	in.Seen = Recall(prev, next, in.Edited)
 	return in
 }
 
@@ -39,9 +41,15 @@ func Differ(a, b *record.State) ([]string, error) {
 // they put on the branch was on no member.
 func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Observations {
 	seen := Observations{Members: map[string]MemberFacts{}}
-	for name, c := range next.Members {
+	members := maps.Clone(next.Members)
+	for name, c := range prev.Members {
+		if members[name] == nil {
+			members[name] = c // it left, as nothing of ours was there any more
+		}
+	}
+	for name, c := range members {
 		ready := readiness(c)
-		if ready.Status == "" || c.DeletionTimestamp != nil {
+		if ready.Status == "" {
 			continue // nobody looked
 		}
 		facts := MemberFacts{

@@ -35,6 +35,19 @@ func (p *pass) statusDue() time.Time {
 	return due
 }
 
+// waits tells whether status that nothing depends on stays off the record for now.
+func (p *pass) waits(b *bound, due time.Time) bool {
+	if p.Recorded == nil {
+		return p.Now.Before(due)
+	}
+	var before []workv1alpha2.AggregatedStatusItem
+	if b.old != nil {
+		before = b.old.Status.AggregatedStatus
+	}
+	then := p.Recorded.Bindings[b.row.Key]
+	return then == nil || semanticEqual(then.Status.AggregatedStatus, before)
+}
+
 // aggregate writes into the bindings what their copies look like, if that is due.
 func (p *pass) aggregate() {
 	if p.Seen.Members == nil {
@@ -60,7 +73,7 @@ func (p *pass) aggregate() {
 		if settled {
 			continue
 		}
-		if p.Now.Before(due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
+		if p.waits(b, due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
 			p.wakeAt(due)
 			continue
 		}
