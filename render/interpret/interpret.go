@@ -31,14 +31,16 @@ const (
 	InterpretDependency Operation = "InterpretDependency"
 )
 
-// operations ties each operation to the member of a customization that answers it and to the
-// function its script defines.
-var operations = []struct {
+type operationRule struct {
 	operation Operation
 	field     string
 	function  string
 	rule      func(*configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule
-}{
+}
+
+// operations ties each operation to the member of a customization that answers it and to the
+// function its script defines.
+var operations = []operationRule{
 	{InterpretReplica, "replicaResource", "GetReplicas", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ReplicaResource }},
 	{InterpretComponent, "componentResource", "GetComponents", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ComponentResource }},
 	{ReviseReplica, "replicaRevision", "ReviseReplica", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ReplicaRevision }},
@@ -62,8 +64,10 @@ func kindOfID(id api.ID) kind { return kind{id.Group, id.Version, id.Kind} }
 // Interpreter answers what kinds mean. It holds no state between calls and may be used by many
 // goroutines. The zero value has the built-in rules alone.
 type Interpreter struct {
-	user map[rule][]*script
-	hash string
+	user     map[rule][]*script
+	hash     string
+	webhooks []*Webhook
+	answers  Answers // nil: webhooks are left out
 }
 
 // rule is one operation of one kind.
@@ -169,23 +173,30 @@ func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) []
 	return problems
 }
 
-// Hash names the user's rules: two interpreters with one hash give the same answers. It is empty
-// with the built-in rules alone.
+// Hash names the user's scripts: two interpreters with one hash give the same answers about kinds that
+// no webhook speaks of. It is empty with the built-in rules alone.
 func (i *Interpreter) Hash() string { return i.hash }
 
-// scripts are the Lua rules in force: the user's, else the shipped ones.
-func (i *Interpreter) scripts(k kind, op Operation) []*script {
+// rules are those of the first layer above the native one that has any: the user's scripts, the
+// webhook, or the shipped scripts.
+func (i *Interpreter) rules(k kind, op Operation) ([]*script, *Webhook) {
 	if own := i.user[rule{k, op}]; len(own) > 0 {
-		return own
+		return own, nil
 	}
-	return shippedScripts(k, op)
+	if i.answers != nil {
+		if w := i.webhook(k, op); w != nil {
+			return nil, w
+		}
+	}
+	return shippedScripts(k, op), nil
 }
 
 // Has tells whether some layer has a rule of its own for the operation on the object's kind. For
 // InterpretStatus and InterpretHealth there is an answer without one, too.
 func (i *Interpreter) Has(id api.ID, op Operation) bool {
 	k := kindOfID(id)
-	return len(i.scripts(k, op)) > 0 || native[k].has(op)
+	scripts, webhook := i.rules(k, op)
+	return len(scripts) > 0 || webhook != nil || native[k].has(op)
 }
 
 // Replicas is how much of a workload is to run.
@@ -203,12 +214,16 @@ type Replicas struct {
 // Replicas reads the size of a template. A kind with a rule for components has those and no count.
 func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
 	k := kindOf(o)
-	if scripts := i.scripts(k, InterpretComponent); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretComponent); len(scripts) > 0 {
 		components, err := scripts[0].components(o)
 		return Replicas{Workload: true, Components: components}, err
+	} else if webhook != nil {
+		return i.askReplicas(webhook, InterpretComponent, o)
 	}
-	if scripts := i.scripts(k, InterpretReplica); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretReplica); len(scripts) > 0 {
 		return scripts[0].replicas(o)
+	} else if webhook != nil {
+		return i.askReplicas(webhook, InterpretReplica, o)
 	}
 	if replicas := native[k].replicas; replicas != nil {
 		return replicas(o)
@@ -220,8 +235,10 @@ func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
 // native field is not in the object.
 func (i *Interpreter) Revise(o api.Object, replicas int32) (api.Object, error) {
 	k := kindOf(o)
-	if scripts := i.scripts(k, ReviseReplica); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, ReviseReplica); len(scripts) > 0 {
 		return scripts[0].revise(o, replicas)
+	} else if webhook != nil {
+		return i.askPatched(webhook, ReviseReplica, o, configv1alpha1.ResourceInterpreterRequest{DesiredReplicas: &replicas})
 	}
 	if path := native[k].revise; path != nil && at(o, path...) != nil {
 		return with(o, int64(replicas), path...), nil
@@ -232,8 +249,14 @@ func (i *Interpreter) Revise(o api.Object, replicas int32) (api.Object, error) {
 // Retain is desired with what the kind keeps from the member's object; desired itself if nothing.
 func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 	k := kindOf(desired)
-	if scripts := i.scripts(k, Retain); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, Retain); len(scripts) > 0 {
 		return scripts[0].retain(desired, live)
+	} else if webhook != nil {
+		observed, err := rawObject(live)
+		if err != nil {
+			return nil, err
+		}
+		return i.askPatched(webhook, Retain, desired, configv1alpha1.ResourceInterpreterRequest{ObservedObject: &observed})
 	}
 	if retain := native[k].retain; retain != nil {
 		return retain(desired, live), nil
@@ -248,12 +271,18 @@ func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 // starts no failover.
 func (i *Interpreter) Health(live api.Object) (workv1alpha2.ResourceHealth, error) {
 	k := kindOf(live)
-	if scripts := i.scripts(k, InterpretHealth); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretHealth); len(scripts) > 0 {
 		healthy, err := scripts[0].health(live)
 		if err != nil {
 			return workv1alpha2.ResourceUnknown, err
 		}
 		return verdict(healthy), nil
+	} else if webhook != nil {
+		a, err := i.ask(webhook, InterpretHealth, live, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return workv1alpha2.ResourceUnknown, err
+		}
+		return verdict(a.healthy), nil
 	}
 	if health := native[k].health; health != nil {
 		return verdict(health(live)), nil
@@ -271,8 +300,14 @@ func verdict(healthy bool) workv1alpha2.ResourceHealth {
 // Status is the part of the object's status that is worth reporting; nil means none was collected.
 func (i *Interpreter) Status(live api.Object) (api.Object, error) {
 	k := kindOf(live)
-	if scripts := i.scripts(k, InterpretStatus); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretStatus); len(scripts) > 0 {
 		return scripts[0].status(live)
+	} else if webhook != nil {
+		a, err := i.ask(webhook, InterpretStatus, live, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return a.status, nil
 	}
 	if reflect := native[k].reflect; reflect != nil {
 		return reflect(live)
@@ -294,8 +329,10 @@ type StatusItem struct {
 // kinds without a rule. Items must be sorted by cluster.
 func (i *Interpreter) AggregateStatus(template api.Object, items []StatusItem) (api.Object, error) {
 	k := kindOf(template)
-	if scripts := i.scripts(k, AggregateStatus); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, AggregateStatus); len(scripts) > 0 {
 		return scripts[0].aggregate(template, items)
+	} else if webhook != nil {
+		return i.askStatus(webhook, template, items)
 	}
 	if aggregate := native[k].aggregate; aggregate != nil {
 		return aggregate(template, items), nil
@@ -331,7 +368,13 @@ func (r Reference) Compare(other Reference) int {
 func (i *Interpreter) Dependencies(o api.Object) ([]Reference, error) {
 	k := kindOf(o)
 	var found []Reference
-	if scripts := i.scripts(k, InterpretDependency); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretDependency); webhook != nil {
+		a, err := i.ask(webhook, InterpretDependency, o, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return nil, err
+		}
+		found = slices.Clone(a.dependencies)
+	} else if len(scripts) > 0 {
 		for _, s := range scripts {
 			refs, err := s.dependencies(o)
 			if err != nil {
