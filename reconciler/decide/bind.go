@@ -40,6 +40,10 @@ type bound struct {
 	replicas interpret.Replicas
 	// zero are members that were selected and got no replicas.
 	zero []string
+	// looked is how many answers of webhooks were looked for before.
+	looked int
+	// unsure: a webhook's answer is missing, and something else stands in for it.
+	unsure bool
 	// kept: nothing can be rendered; the works stay as they are.
 	kept bool
 	// same: the works are those of the pass before.
@@ -73,6 +77,7 @@ func (p *pass) bind() {
 			b.old = nil // another object's binding of the same name
 		}
 		seen[key] = b
+		b.looked = len(p.heard.looked)
 		if !p.recall(b) {
 			p.bindTemplate(b, peers)
 		}
@@ -165,7 +170,11 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
-	replicas, err := p.input.rules.value.Replicas(t.Content)
+	replicas, err := p.replicasOf(b)
+	if p.open(err) != nil {
+		p.keep(b, err.Error())
+		return
+	}
 	if err != nil {
 		p.find(t.Finding(render.Error, "interpret-replicas", nil, "its replicas cannot be told: %v", err))
 		p.keep(b, fmt.Sprintf("its replicas cannot be told: %v", err))

@@ -14,6 +14,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/schedule"
@@ -98,6 +99,12 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
+	// Answers are what webhooks said; nil means that nobody asks them. What they would have said is
+	// then taken from the record, and where that does not know, from the kind's next rule.
+	Answers *Answers
+	// Recorded is the state on which answers of webhooks are on record; nil means Previous. To decide
+	// again what was decided, it is the state that came of it.
+	Recorded *record.State
 	// Now is the clock, of which full seconds count: nothing finer is on record.
 	Now     time.Time
 	Options Options
@@ -128,6 +135,10 @@ type Decision struct {
 	// Spared are retired entries, by path, whose deletion waits: it could not be carried out while
 	// the member was down, and no other copy is known to work now. Nil means none.
 	Spared map[string]bool
+	// Unanswered are the questions to webhooks without an answer, sorted. Without Answers there are none.
+	Unanswered []Unanswered
+	// Heard are the keys of all answers that were looked for, sorted: others are not needed now.
+	Heard []interpret.Key
 	// Commit says what to write on the state branch; nil means that nothing was decided.
 	Commit *Commit
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
@@ -215,6 +226,7 @@ func Next(in Input) (*Decision, error) {
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
+	p.listen()
 	p.news = p.Memo.look(p.Seen)
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
@@ -235,6 +247,7 @@ func Next(in Input) (*Decision, error) {
 	}
 	p.aggregate()
 	p.retire()
+	p.hear()
 	if p.Options.Explain {
 		p.explain()
 	}
@@ -252,12 +265,17 @@ type pass struct {
 	*Decision
 	next *record.State
 
-	input    *compiled
-	fleet    *fleet
-	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
-	bound    []*bound
-	ledger   *ledger
-	approved bool
+	input      *compiled
+	rules      *interpret.Interpreter // of the input, with the webhooks' answers
+	heard      *hearing
+	unanswered map[interpret.Key]Unanswered
+	standIns   map[interpret.Key]standIn
+	ties       map[record.BindingKey][]api.ID // see attached; nil before it is asked
+	fleet      *fleet
+	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
+	bound      []*bound
+	ledger     *ledger
+	approved   bool
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool
 	// news tells of which members something else was seen than the last time.

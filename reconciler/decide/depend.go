@@ -29,12 +29,7 @@ func (p *pass) depend() {
 		if b.next == nil || b.template == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(b.next.Spec.Clusters) == 0 {
 			continue
 		}
-		refs, err := p.input.rules.value.Dependencies(b.template.Content)
-		if err != nil {
-			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
-			continue
-		}
-		for _, t := range p.referenced(b, refs) {
+		for _, t := range p.dependencies(b) {
 			key := record.BindingOf(t.ID)
 			if !slices.Contains(owners[key], b) {
 				owners[key] = append(owners[key], b)

@@ -65,12 +65,17 @@ func (o *order) triggeredAt(now time.Time) *metav1.Time {
 	return &metav1.Time{Time: now.UTC().Truncate(time.Second)}
 }
 
-// compileRules makes the interpreter of the source's customizations.
+// compileRules makes the interpreter of the source's customizations and webhooks.
 func compileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.Finding) {
 	var customizations []*configv1alpha1.ResourceInterpreterCustomization
+	var configurations []*manifest.Object
 	var findings []render.Finding
 	byName := map[string]*manifest.Object{}
 	for _, o := range objects {
+		if o.Kind == configv1alpha1.KindResourceInterpreterWebhookConfiguration {
+			configurations = append(configurations, o)
+			continue
+		}
 		c, found := manifest.Decode[configv1alpha1.ResourceInterpreterCustomization](o)
 		findings = append(findings, found...)
 		if c != nil {
@@ -91,5 +96,6 @@ func compileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.
 		}
 		findings = append(findings, f)
 	}
-	return rules, findings
+	webhooks, found := compileWebhooks(configurations)
+	return rules.WithWebhooks(webhooks), append(findings, found...)
 }

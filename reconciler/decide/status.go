@@ -46,12 +46,14 @@ func (p *pass) aggregate() {
 		}
 		made := p.Memo.rendered[b.row.Key]
 		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
+			p.heard.again(made.seen)
 			continue
 		}
+		looked := len(p.heard.looked)
 		items := p.watch(b, b.next, p.next.Works)
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
-			made.settled = settled
+			made.settled, made.seen = settled && !b.unsure, p.heard.since(looked)
 		}
 		if settled {
 			continue
@@ -87,7 +89,7 @@ func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map
 	items = make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
 	for _, name := range expected {
 		old, known := before[name]
-		item, fresh := p.copyStatus(b, name, works)
+		item, fresh := p.copyStatus(b, name, old, works)
 		if !fresh {
 			if stale == nil {
 				stale = map[string]bool{}
@@ -134,8 +136,9 @@ func expectedClusters(b *workv1alpha2.ResourceBinding) []string {
 	return slices.Compact(names)
 }
 
-// copyStatus is what is known of the copy on a member; fresh is false where the member cannot tell.
-func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
+// copyStatus is what is known of the copy on a member that was like before; fresh is false where the
+// member cannot tell.
+func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.AggregatedStatusItem, works map[string]record.Work) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
 	facts, ok := p.Seen.Members[member]
 	if !ok || facts.Ready != metav1.ConditionTrue {
 		return item, false
@@ -155,12 +158,11 @@ func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work)
 	}
 	item.Applied = true
 	if seen.Live != nil {
-		health, err := p.input.rules.value.Health(seen.Live)
-		if err == nil {
-			item.Health = health
+		if item.Health = seen.Health; item.Health == "" {
+			item.Health = p.health(b, seen.Live, before.Health)
 		}
 		if preserves(&b.next.Spec) {
-			item.Status = p.reflected(seen.Live)
+			item.Status = p.reflected(b, seen.Live, before.Status)
 		}
 	}
 	item.Health = cmp.Or(seen.Health, item.Health)
@@ -176,9 +178,18 @@ func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
 	return f != nil && (f.Application != nil && f.Application.StatePreservation != nil || f.Cluster != nil && f.Cluster.StatePreservation != nil)
 }
 
-// reflected is what the rules take out of the status of a copy; nil if that is nothing.
-func (p *pass) reflected(live api.Object) *runtime.RawExtension {
-	status, err := p.input.rules.value.Status(live)
+// reflected is what the rules take out of the status of a copy; nil if that is nothing. Until a webhook
+// has an answer it is what it was before.
+func (p *pass) reflected(b *bound, live api.Object, before *runtime.RawExtension) *runtime.RawExtension {
+	status, err := p.rules.Status(live)
+	if e := p.open(err); e != nil {
+		b.unsure = true
+		if p.Answers != nil {
+			return before
+		}
+		p.standFor(e, false)
+		status, err = p.deaf().Status(live)
+	}
 	if err != nil || len(status) == 0 {
 		return nil
 	}
@@ -187,6 +198,23 @@ func (p *pass) reflected(live api.Object) *runtime.RawExtension {
 		return nil
 	}
 	return &runtime.RawExtension{Raw: raw}
+}
+
+// health judges a copy. While a webhook is being asked about news of it the copy is what it was before;
+// if the webhook fails, nobody knows.
+func (p *pass) health(b *bound, live api.Object, before workv1alpha2.ResourceHealth) workv1alpha2.ResourceHealth {
+	health, err := p.rules.Health(live)
+	if e := p.open(err); e != nil {
+		b.unsure = true
+		switch {
+		case p.Answers == nil:
+			p.standFor(e, false)
+			health, _ = p.deaf().Health(live)
+		case e.Failed == nil && before != "":
+			health = before
+		}
+	}
+	return cmp.Or(health, workv1alpha2.ResourceUnknown)
 }
 
 // HashText is a work's hash as facts about copies give it.

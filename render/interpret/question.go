@@ -95,7 +95,10 @@ func Failed(reason string, last *Answer, now time.Time) *Answer {
 	if shift := a.Attempts - 1; shift < 16 {
 		wait = min(firstRetry<<shift, longestRetry)
 	}
-	a.RetryAt = now.Add(wait)
+	// In full seconds, of which alone decisions take notice.
+	if a.RetryAt = now.Add(wait).Truncate(time.Second); a.RetryAt.Before(now.Add(wait)) {
+		a.RetryAt = a.RetryAt.Add(time.Second)
+	}
 	return a
 }
 
