@@ -18,6 +18,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
 // Source reads what people push.
@@ -47,6 +48,16 @@ type Fleet interface {
 	Changed() <-chan struct{}
 }
 
+// Webhooks ask interpreter webhooks what a decision has left open.
+type Webhooks interface {
+	// Ask replaces what is to be asked by what is due, and keeps the answers that were heard; it never blocks.
+	Ask(unanswered []decide.Unanswered, heard []interpret.Key)
+	// Answers are those known as of now: the same ones until Changed receives.
+	Answers() *decide.Answers
+	// Changed receives after Answers may give something new.
+	Changed() <-chan struct{}
+}
+
 // Config is what a Reconciler needs.
 type Config struct {
 	Source  Source
@@ -56,6 +67,8 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
+	Webhooks Webhooks
 	// Reopen closes Store and opens it anew, after its clone turned out to be damaged; nil means that
 	// this is not mended while running.
 	Reopen func(ctx context.Context) (Store, error)
@@ -98,10 +111,11 @@ type Reconciler struct {
 
 	dropped map[string]record.Work // by people, until the next commit
 
-	desired  map[string]Desired
-	acted    bool
-	spared   map[string]bool // retired entries that were left out of desired
-	findings string          // what was last reported, so that it is said once
+	desired    map[string]Desired
+	unanswered []decide.Unanswered // by webhooks, at the last decision
+	acted      bool
+	spared     map[string]bool // retired entries that were left out of desired
+	findings   string          // what was last reported, so that it is said once
 }
 
 // New prepares a Reconciler.
@@ -206,6 +220,7 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 		case <-r.Hints:
 			r.reload, r.refetch = true, true
 		case <-r.Fleet.Changed():
+		case <-r.answered():
 		}
 		if over == nil {
 			rest := r.Coalesce - r.Clock.Since(started)
@@ -399,11 +414,33 @@ func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(y
 	}
 }
 
+// decide decides, and has webhooks asked what the decision leaves open. Their answers are for a later pass:
+// no webhook holds one up.
 func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
-	return decide.Next(decide.Input{
+	in := decide.Input{
 		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Seen: r.Fleet.Observe(),
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
-	})
+	}
+	if r.Webhooks != nil {
+		in.Answers = r.Webhooks.Answers()
+	}
+	d, err := decide.Next(in)
+	if err != nil {
+		return nil, err
+	}
+	if r.Webhooks != nil {
+		r.Webhooks.Ask(d.Unanswered, d.Heard)
+	}
+	r.unanswered = d.Unanswered
+	return d, nil
+}
+
+// answered receives when a webhook answered.
+func (r *Reconciler) answered() <-chan struct{} {
+	if r.Webhooks == nil {
+		return nil
+	}
+	return r.Webhooks.Changed()
 }
 
 // past opens the earlier commits that the state refers to. One that cannot be opened is left out,

@@ -48,6 +48,9 @@ type Config struct {
 		SuccessThreshold time.Duration `mapstructure:"successThreshold"`
 		FailureThreshold time.Duration `mapstructure:"failureThreshold"`
 	} `mapstructure:"clusters"`
+	Webhooks struct {
+		AllowedHosts []string `mapstructure:"allowedHosts"`
+	} `mapstructure:"webhooks"`
 	Safety struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
@@ -106,7 +109,7 @@ var settings = map[string]any{
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
-	"safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
+	"webhooks.allowedHosts": []string{}, "safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
 var authSettings = []string{"username", "password", "passwordFile", "bearerToken", "bearerTokenFile", "caFile",
