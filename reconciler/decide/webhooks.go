@@ -210,22 +210,22 @@ func (p *pass) failures() {
 		webhook *interpret.Webhook
 		text    string
 	}
-	first, more := map[reason]Unanswered{}, map[reason]int{}
+	first, more := map[reason]Unanswered{}, map[reason]bool{}
 	for _, u := range p.Unanswered {
 		if u.Failed == nil {
 			continue
 		}
 		r := reason{u.Webhook, u.Failed.Failure}
 		if _, ok := first[r]; ok {
-			more[r]++
+			more[r] = true
 		} else {
 			first[r] = u
 		}
 	}
 	for r, u := range first {
 		about := u.Question.String()
-		if n := more[r]; n > 0 {
-			about += fmt.Sprintf(" and %d more", n)
+		if more[r] {
+			about += " and others" // how many changes all the time
 		}
 		p.find(r.webhook.Finding(render.Error, "webhook-failed", "%s: %s; what depends on the answer stays as it is, and the webhook is asked again", about, r.text))
 	}

@@ -259,7 +259,7 @@ func TestAWebhookThatFailsLeavesTheLastGoodResult(t *testing.T) {
 	want(t, "works", w.works(), []string{before[0], before[2], before[3], "m2/default/deployment.apps_web", before[4]})
 	want(t, "why", row(t, d, a).Message, "webhook hooks/all.foo.example.com: it is down")
 	want(t, "finding", found(d, "webhook-failed"), []string{
-		"hooks.yaml:5 error: webhooks[0]: InterpretDependency of Foo default/a and 1 more: it is down; what depends on the answer stays as it is, and the webhook is asked again"})
+		"hooks.yaml:5 error: webhooks[0]: InterpretDependency of Foo default/a and others: it is down; what depends on the answer stays as it is, and the webhook is asked again"})
 	if text := w.text("m1/default/foo.example.com_a"); !strings.Contains(text, "  size: 2\n") {
 		t.Errorf("the work is\n%s", text)
 	}
