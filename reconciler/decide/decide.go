@@ -270,6 +270,7 @@ type pass struct {
 	heard      *hearing
 	unanswered map[interpret.Key]Unanswered
 	standIns   map[interpret.Key]standIn
+	spoken     map[api.ID]bool                // by kind: a webhook speaks of it
 	ties       map[record.BindingKey][]api.ID // see attached; nil before it is asked
 	fleet      *fleet
 	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve

@@ -61,6 +61,7 @@ func (p *pass) listen() {
 	p.rules = p.input.rules.value.Hearing(p.heard)
 	p.unanswered = map[interpret.Key]Unanswered{}
 	p.standIns = map[interpret.Key]standIn{}
+	p.spoken = map[api.ID]bool{}
 }
 
 // deaf is the interpreter without webhooks.
@@ -68,10 +69,24 @@ func (p *pass) deaf() *interpret.Interpreter { return p.input.rules.value }
 
 // answersFor is what memos compare: the answers, for kinds of which webhooks speak.
 func (p *pass) answersFor(id api.ID) *Answers {
-	if p.Answers == nil || !p.deaf().Asks(id) {
+	if p.Answers == nil || !p.asks(id) {
 		return nil
 	}
 	return p.Answers
+}
+
+// asks tells whether a webhook speaks of the kind.
+func (p *pass) asks(id api.ID) bool {
+	if len(p.deaf().Webhooks()) == 0 {
+		return false
+	}
+	id.Namespace, id.Name = "", ""
+	known, ok := p.spoken[id]
+	if !ok {
+		known = p.deaf().Asks(id)
+		p.spoken[id] = known
+	}
+	return known
 }
 
 // open takes note of a question without an answer; nil if err is something else. Who asks nobody has

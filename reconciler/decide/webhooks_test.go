@@ -69,7 +69,10 @@ func (s *server) answer(t testing.TB, u decide.Unanswered, now time.Time) *inter
 			Size   int
 			Config string
 		}
-		Status struct{ OK bool }
+		Status struct {
+			OK  bool
+			Job string
+		}
 	}
 	if err := json.Unmarshal(r.Object.Raw, &o); err != nil {
 		t.Fatal(err)
@@ -84,6 +87,8 @@ func (s *server) answer(t testing.TB, u decide.Unanswered, now time.Time) *inter
 		response["patch"] = base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `[{"op":"replace","path":"/spec/size","value":%d}]`, *r.DesiredReplicas))
 	case "InterpretHealth":
 		response["healthy"] = o.Status.OK
+	case "InterpretStatus":
+		response["rawStatus"] = map[string]any{"job": o.Status.Job}
 	case "InterpretDependency":
 		response["dependencies"] = []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": o.Spec.Config}}
 	default:
@@ -427,4 +432,62 @@ func TestNewAnswersLeaveOtherKindsToTheMemo(t *testing.T) {
 	w.quiet(d)
 	want(t, "open", unanswered(d), []string{"InterpretDependency of Foo default/a", "InterpretReplica of Foo default/a", "ReviseReplica of Foo default/a"})
 	want(t, "health", w.binding(a).Status.AggregatedStatus, []workv1alpha2.AggregatedStatusItem(nil))
+}
+
+// preserving is a policy under which a sick Foo moves after ten seconds and takes a field of its status along.
+const preserving = "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: foo, namespace: default}\n" +
+	"spec: {resourceSelectors: [{apiVersion: example.com/v1, kind: Foo}], propagateDeps: true, placement: {clusterAffinity: {clusterNames: [m1, m2]}, spreadConstraints: [{spreadByField: cluster, maxGroups: 1, minGroups: 1}]},\n" +
+	"  failover: {application: {decisionConditions: {tolerationSeconds: 10}, purgeMode: Directly, statePreservation: {rules: [{aliasLabelName: job, jsonPath: \"{ .job }\"}]}}}}\n"
+
+func TestFailoverGoesByWhatAWebhookSays(t *testing.T) {
+	w, s := newAsking(t), &server{}
+	serve := apis("example.com/v1", "Foo")
+	w.look("m1", "m2")
+	for _, m := range []string{"m1", "m2"} {
+		w.facts(m, func(f *decide.MemberFacts) { f.APIs = append(slices.Clone(f.APIs), serve) })
+	}
+	source := fleet(2) + file("hooks.yaml", hooks) + file("foo.yaml", foo("a", 4), preserving)
+	w.hear(w.push(source), s)
+	want(t, "placed", w.placed(a), "m1=4")
+	live := func(ok bool, job string) {
+		w.applied("m1")
+		w.facts("m1", func(f *decide.MemberFacts) {
+			id := api.ID{Group: "example.com", Kind: "Foo", Namespace: "default", Name: "a"}
+			c := f.Copies[id]
+			c.Live = maps.Clone(c.Live)
+			c.Live["status"] = map[string]any{"ok": ok, "job": job}
+			f.Copies[id] = c
+		})
+	}
+	live(true, "one")
+	w.hear(w.pass(), s)
+	if status := w.binding(a).Status.AggregatedStatus[0].Status; status == nil || string(status.Raw) != `{"job":"one"}` {
+		t.Fatalf("the status on record is %v", status)
+	}
+
+	// Nobody can tell how it is: nothing moves, and what was known of its status stays.
+	s.down = "it is down"
+	live(false, "two")
+	w.now = w.now.Add(time.Minute)
+	w.hear(w.pass(), s)
+	item := w.binding(a).Status.AggregatedStatus[0]
+	want(t, "health", item.Health, workv1alpha2.ResourceUnknown)
+	want(t, "status", string(item.Status.Raw), `{"job":"one"}`)
+	w.now = w.now.Add(time.Hour)
+	w.hear(w.pass(), s)
+	want(t, "placed", w.placed(a), "m1=4")
+
+	s.down = ""
+	w.now = w.now.Add(time.Hour)
+	w.hear(w.pass(), s)
+	want(t, "health", w.binding(a).Status.AggregatedStatus[0].Health, workv1alpha2.ResourceUnhealthy)
+	want(t, "placed", w.placed(a), "m1=4")
+	w.now = w.now.Add(10 * time.Second)
+	w.hear(w.pass(), s)
+	want(t, "placed", w.placed(a), "m2=4")
+	w.gone("m1")
+	w.hear(w.pass(), s)
+	if text := w.text("m2/default/foo.example.com_a"); !strings.Contains(text, "job: two") {
+		t.Errorf("the state is not taken along:\n%s", text)
+	}
 }

@@ -259,7 +259,7 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 		want.completions = *c.Completions
 	}
 	// What webhooks say is no part of the memo's key.
-	if had := w.Memo.works[key]; had != nil && !c.Explain && !w.deaf().Asks(c.ID) {
+	if had := w.Memo.works[key]; had != nil && !c.Explain && !w.asks(c.ID) {
 		want.work = had.work
 		if sameInputs(had, &want) {
 			return had.work, override.Result{}, nil

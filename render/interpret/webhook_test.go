@@ -447,6 +447,10 @@ func TestFailuresAreRetriedLater(t *testing.T) {
 	if wait := last.RetryAt.Sub(now); wait != longestRetry {
 		t.Errorf("after many attempts: %s", wait)
 	}
+	// Decisions know full seconds alone: one at RetryAt is not too early.
+	if a := Failed("no", nil, now.Add(time.Millisecond)); !a.RetryAt.Equal(now.Add(2 * time.Second)) {
+		t.Errorf("a failure between seconds is retried %s after the second", a.RetryAt.Sub(now))
+	}
 	if a := Failed(strings.Repeat("é\n", 1000), nil, now); len(a.Failure) > 510 || strings.Contains(a.Failure, "\n") {
 		t.Errorf("the reason is shown as %q", a.Failure)
 	}
