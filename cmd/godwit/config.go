@@ -189,6 +189,11 @@ func (c *Config) check() error {
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
 		return fmt.Errorf("source.branch and state.branch are both %s: what people push and what is decided need a branch each", c.State.Branch)
 	}
+	for _, host := range c.Webhooks.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/@?# ") {
+			return fmt.Errorf("webhooks.allowedHosts: %q is no host; write it like interpreter.example.com or interpreter.example.com:8443", host)
+		}
+	}
 	for _, d := range []struct {
 		key   string
 		value time.Duration

@@ -29,7 +29,9 @@ type interpreter struct {
 
 // interpreterMoods are what a webhook can be like, besides up.
 var interpreterMoods = map[string]func(w http.ResponseWriter, r *http.Request, stop <-chan struct{}){
-	"down": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) { w.WriteHeader(http.StatusServiceUnavailable) },
+	"down": func(w http.ResponseWriter, _ *http.Request, _ <-chan struct{}) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	},
 	"hang": func(_ http.ResponseWriter, r *http.Request, stop <-chan struct{}) {
 		io.Copy(io.Discard, r.Body)
 		select {

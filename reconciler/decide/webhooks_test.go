@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/godwit-gitops/godwit/api"
 	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
@@ -490,4 +492,50 @@ func TestFailoverGoesByWhatAWebhookSays(t *testing.T) {
 	if text := w.text("m2/default/foo.example.com_a"); !strings.Contains(text, "job: two") {
 		t.Errorf("the state is not taken along:\n%s", text)
 	}
+}
+
+// Whatever webhooks do in between, nothing that runs is taken away for the lack of an answer, and once
+// they answer the fleet is what it would be had they always answered.
+func TestWebhooksThatComeAndGoLeaveNoTrace(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		t := quietTB{t, rt}
+		w, s := newAsking(t), &server{}
+		var source string
+		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
+			s.down, s.broken = "", nil
+			switch rapid.SampledFrom([]string{"up", "down", "broken"}).Draw(rt, "server") {
+			case "down":
+				s.down = "it is down"
+			case "broken":
+				s.broken = map[string]string{rapid.SampledFrom([]string{"InterpretReplica", "ReviseReplica", "InterpretDependency"}).Draw(rt, "operation"): "no idea"}
+			}
+			if rapid.Bool().Draw(rt, "restart") {
+				w.restart()
+				w.answers = &decide.Answers{}
+			}
+			where := rapid.SampledFrom([]string{"m1", "m2", "m1, m2"}).Draw(rt, "members")
+			policy := strings.Replace(fooPolicy, "placement: {", "placement: {clusterAffinity: {clusterNames: ["+where+"]}, ", 1)
+			source = foos(0) + file("foo.yaml", foo("a", rapid.IntRange(2, 6).Draw(rt, "size")), policy)
+			before := w.works()
+			d := w.hear(w.push(source), s)
+			for _, name := range before {
+				member, object, _ := strings.Cut(name, "/")
+				if strings.Contains(where, member) && object != "default/deployment.apps_web" && !slices.Contains(w.works(), name) {
+					t.Fatalf("%s is gone while its member is wanted: %v", name, d.Findings)
+				}
+			}
+			w.now = w.now.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "seconds")) * time.Second)
+		}
+		s.down, s.broken = "", nil
+		w.now = w.now.Add(time.Hour)
+		w.hear(w.pass(), s)
+
+		fresh := newAsking(t)
+		fresh.hear(fresh.push(source), s)
+		want(t, "placed", w.placed(a), fresh.placed(a))
+		want(t, "works", w.works(), fresh.works())
+		for _, name := range fresh.works() {
+			want(t, name, w.text(name), fresh.text(name))
+		}
+	})
 }

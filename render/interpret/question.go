@@ -80,7 +80,7 @@ type Answer struct {
 // Waiting times after a failure: doubled from the first to the longest.
 const (
 	firstRetry   = time.Second
-	longestRetry = 5 * time.Minute
+	longestRetry = time.Minute
 )
 
 // Failed is the answer after an attempt at now that gave none; last is the answer before it, nil if
@@ -247,13 +247,19 @@ func (q *Question) Decode(body []byte) (*Answer, error) {
 		status := object(response["status"])
 		return nil, fmt.Errorf("the webhook says that it did not succeed: %s (code %d)", cmp.Or(shown(text(status["message"])), "no message"), number(status["code"]))
 	}
-	a := &Answer{Size: answerSize + len(body)}
+	a := &Answer{Size: answerSize}
 	for _, d := range decoders {
-		if d.operation == q.Operation {
-			return a, d.decode(q, a, response)
+		if d.operation != q.Operation {
+			continue
+		}
+		if err := d.decode(q, a, response); err != nil {
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s is no question", q.Operation)
+	if a.patch != nil || a.status != nil || a.dependencies != nil || a.replicas.Requirements != nil || a.replicas.Components != nil {
+		a.Size += 4 * len(body) // maps and lists take more room than their text
+	}
+	return a, nil
 }
 
 // decoders read the part of the response that counts for an operation.

@@ -152,8 +152,10 @@ func checkURL(r *policy.Report, at policy.Path, text string) string {
 	return text
 }
 
-// checkService gives the Service's name in the cluster that godwit runs in, as Karmada does where the
-// control plane does not know the Service.
+// checkService gives the Service's name in the cluster that godwit runs in.
+//
+// Differs from Karmada: it looks the Service up in its control plane first, for an address or an
+// external name; there is no such place here.
 func checkService(r *policy.Report, at policy.Path, s *configv1alpha1.ServiceReference) string {
 	for _, part := range [][2]string{{"namespace", s.Namespace}, {"name", s.Name}} {
 		switch {
