@@ -170,7 +170,11 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
-	replicas, err := p.replicasOf(b)
+	var replicas interpret.Replicas
+	var err error
+	if choice.Policy != nil || b.old != nil && b.old.Spec.Placement != nil { // what runs as a dependency alone runs as it is
+		replicas, err = p.replicasOf(b)
+	}
 	if p.open(err) != nil {
 		p.keep(b, err.Error())
 		return

@@ -119,6 +119,7 @@ func (p *pass) attach(b *bound, owners []*bound) {
 		}
 	}
 	if next.Spec.Placement == nil {
+		b.replicas = interpret.Replicas{} // it has no policy that would divide it
 		p.inherit(b, next, owners)
 		p.dropUnbound(b.template.ID)
 		b.row.Clusters = targets(next)

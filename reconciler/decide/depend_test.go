@@ -97,3 +97,23 @@ func TestOwnersThatDisagreeAreWarnedOf(t *testing.T) {
 	want(t, "overwrite wins", string(spec.ConflictResolution), "Overwrite")
 	want(t, "preserve wins", *spec.PreserveResourcesOnDeletion, true)
 }
+
+// A dependency has no policy that would divide its replicas: it runs as its template says, at once and later.
+func TestADependencyThatIsAWorkloadRunsAsItIs(t *testing.T) {
+	w := newWorld(t)
+	w.push(fleet(2) + file("rules.yaml", `apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: r}
+spec:
+  target: {apiVersion: apps/v1, kind: Deployment}
+  customizations:
+    dependencyInterpretation:
+      luaScript: 'function GetDependencies(o) if o.metadata.name == "side" then return {} end return {{apiVersion="apps/v1", kind="Deployment", namespace="default", name="side"}} end'
+`) + file("web.yaml", deployment("web", 4), needing("web", "web", divided)) + file("side.yaml", deployment("side", 3)))
+	w.pass()
+	for _, member := range []string{"m1", "m2"} {
+		if text := w.text(member + "/default/deployment.apps_side"); !strings.Contains(text, "replicas: 3\n") {
+			t.Errorf("on %s it is\n%s", member, text)
+		}
+	}
+}

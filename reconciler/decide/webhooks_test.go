@@ -70,6 +70,7 @@ func (s *server) answer(t testing.TB, u decide.Unanswered, now time.Time) *inter
 		Spec struct {
 			Size   int
 			Config string
+			Foo    string
 		}
 		Status struct {
 			OK  bool
@@ -92,7 +93,14 @@ func (s *server) answer(t testing.TB, u decide.Unanswered, now time.Time) *inter
 	case "InterpretStatus":
 		response["rawStatus"] = map[string]any{"job": o.Status.Job}
 	case "InterpretDependency":
-		response["dependencies"] = []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": o.Spec.Config}}
+		var needs []any
+		if o.Spec.Config != "" {
+			needs = append(needs, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": o.Spec.Config})
+		}
+		if o.Spec.Foo != "" {
+			needs = append(needs, map[string]any{"apiVersion": "example.com/v1", "kind": "Foo", "namespace": "default", "name": o.Spec.Foo})
+		}
+		response["dependencies"] = needs
 	default:
 		t.Errorf("asked for %s", r.Operation)
 	}
@@ -347,7 +355,8 @@ func TestNobodyAsksWebhooksOffline(t *testing.T) {
 	w.hear(w.push(foos(4)), s)
 
 	w.answers, w.memo = nil, decide.NewMemo()
-	d := w.pass()
+	w.quiet(w.pass())
+	d := w.pass() // with a memo
 	w.quiet(d)
 	want(t, "open", unanswered(d), []string{})
 	want(t, "wake", d.Wake, time.Time{})
@@ -369,6 +378,58 @@ func TestNobodyAsksWebhooksOffline(t *testing.T) {
 		"hooks.yaml:1 info: its webhooks are asked by run alone: 2 questions are answered by the kind's next rule, or as for a kind without rules"})
 	d = w.push(fleet(1) + file("hooks.yaml", hooks))
 	want(t, "no question", found(d, "webhook-not-asked"), []string{"hooks.yaml:1 info: its webhooks are asked by run alone: no answer of them was needed"})
+}
+
+func TestAWorkOfOtherReplicasIsNoRecordOffline(t *testing.T) {
+	w, s := newAsking(t), &server{}
+	w.hear(w.push(foos(4)), s)
+	w.answers, w.memo = nil, decide.NewMemo()
+	w.push(foos(4), file("foo.yaml", foo("a", 4), strings.Replace(fooPolicy, "placement: {", "placement: {clusterAffinity: {clusterNames: [m1]}, ", 1)))
+	want(t, "placed", w.placed(a), "m1=4")
+	if text := w.text("m1/default/foo.example.com_a"); !strings.Contains(text, "  size: 4\n") {
+		t.Errorf("the work is that of 2 replicas:\n%s", text)
+	}
+}
+
+// A Foo that runs because another one needs it has no replicas on record, and its health is asked for all the same.
+func TestADependencyIsAskedAboutToo(t *testing.T) {
+	const b = "default/b-foo"
+	w, s := newAsking(t), &server{}
+	w.look("m1")
+	w.facts("m1", func(f *decide.MemberFacts) { f.APIs = append(slices.Clone(f.APIs), apis("example.com/v1", "Foo")) })
+	only := strings.Replace(fooPolicy, "kind: Foo}", "kind: Foo, name: a}", 1)
+	source := fleet(1) + file("hooks.yaml", hooks) + file("b.yaml", foo("b", 2))
+	needs := file("foo.yaml", strings.Replace(foo("a", 4), "config: c", "foo: b", 1), only) + file("c.yaml", configMap("c", "one"))
+	w.hear(w.push(source+needs), s)
+	want(t, "works", w.works(), []string{"m1/default/foo.example.com_a", "m1/default/foo.example.com_b"})
+	w.applied("m1")
+	w.facts("m1", func(f *decide.MemberFacts) {
+		id := api.ID{Group: "example.com", Kind: "Foo", Namespace: "default", Name: "b"}
+		c := f.Copies[id]
+		c.Live = maps.Clone(c.Live)
+		c.Live["status"] = map[string]any{"ok": true}
+		f.Copies[id] = c
+	})
+	health := func() workv1alpha2.ResourceHealth { return w.binding(b).Status.AggregatedStatus[0].Health }
+	s.broken = map[string]string{"InterpretHealth": "no idea"}
+	d := w.hear(w.pass(), s)
+	want(t, "failed", health(), workv1alpha2.ResourceUnknown)
+	w.quiet(w.pass())
+	s.broken, w.now = nil, d.Wake
+	w.hear(w.pass(), s)
+	want(t, "asked again", health(), workv1alpha2.ResourceHealthy)
+	w.quiet(w.pass())
+	w.quiet(w.pass()) // what is remembered counts as heard: pass compares
+
+	// A policy takes it over while nobody knows its replicas: it stays as it is, with none on record.
+	w.restart()
+	w.answers, s.down = &decide.Answers{}, "it is down"
+	d = w.hear(w.push(source+needs, file("policy.yaml", strings.NewReplacer("{name: foo,", "{name: b,", "kind: Foo}", "kind: Foo, name: b}").Replace(fooPolicy))), s)
+	want(t, "why", row(t, d, b).Message, "webhook hooks/all.foo.example.com: it is down")
+	want(t, "works", w.works(), []string{"m1/default/foo.example.com_a", "m1/default/foo.example.com_b"})
+	s.down, w.now = "", w.now.Add(time.Hour)
+	w.hear(w.pass(), s)
+	want(t, "its own policy", w.placed(b), "m1=2")
 }
 
 // What webhooks said is on record in what came of it, so that a decision can be made again without them.
