@@ -258,7 +258,6 @@ type bindingMemo struct {
 	policies *policy.Set
 	override *override.Set
 	rules    *interpret.Interpreter
-	answers  *Answers
 	orders   int
 	classes  int
 	fleet    *fleet
@@ -269,7 +268,7 @@ type bindingMemo struct {
 	replicas interpret.Replicas
 	zero     []string
 	choice   policy.Choice
-	heard    []interpret.Key
+	heard    []heard
 	// wake is when time alone changes something; zero means never.
 	wake time.Time
 	// beside are the works that its copies were compared with, where their health can move it.
@@ -295,8 +294,8 @@ func (p *pass) recall(b *bound) bool {
 		return false
 	}
 	now := p.inputsOf(b)
-	if m.template != now.template || m.override != now.override || m.rules != now.rules || m.answers != now.answers ||
-		m.orders != now.orders || m.classes != now.classes || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost {
+	if m.template != now.template || m.override != now.override || m.rules != now.rules ||
+		m.orders != now.orders || m.classes != now.classes || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost || !p.heard.same(m.heard) {
 		return false
 	}
 	if m.policies != now.policies {
@@ -350,7 +349,7 @@ func (m *Memo) forget(c *compiled) {
 
 func (p *pass) inputsOf(b *bound) bindingMemo {
 	return bindingMemo{
-		template: b.template, policies: p.input.policies.value, override: p.input.overrides.value, rules: p.input.rules.value, answers: p.answersFor(b.template.ID),
+		template: b.template, policies: p.input.policies.value, override: p.input.overrides.value, rules: p.input.rules.value,
 		orders: p.input.orders.version, classes: p.input.priorities.version, fleet: p.fleet, old: b.old, lost: p.lost,
 	}
 }

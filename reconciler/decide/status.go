@@ -45,7 +45,7 @@ func (p *pass) aggregate() {
 			continue
 		}
 		made := p.Memo.rendered[b.row.Key]
-		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
+		if b.same && made.settled && p.heard.same(made.seen) && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
 			p.heard.again(made.seen)
 			continue
 		}

@@ -35,25 +35,38 @@ func (u Unanswered) Message() string {
 	return (&interpret.UnansweredError{Question: u.Question, Failed: u.Failed}).Error()
 }
 
-// hearing gives the interpreter the webhooks' answers, and keeps what was looked for: what is decided
-// without asking again, as the memo does, still needs them.
+// heard is an answer that was looked for.
+type heard struct {
+	key    interpret.Key
+	answer *interpret.Answer // nil if there was none
+}
+
+// hearing gives the interpreter the webhooks' answers, and keeps which were looked for: what is decided
+// without asking again, as the memo does, still needs them, and no others in their place.
 type hearing struct {
 	answers *Answers // nil: there are none
-	looked  []interpret.Key
+	looked  []heard
 }
 
 func (h *hearing) Answer(k interpret.Key) *interpret.Answer {
 	if h.answers == nil {
 		return nil
 	}
-	h.looked = append(h.looked, k)
-	return h.answers.ByKey[k]
+	a := h.answers.ByKey[k]
+	h.looked = append(h.looked, heard{k, a})
+	return a
 }
 
-// since are the keys looked for after the first n.
-func (h *hearing) since(n int) []interpret.Key { return slices.Clone(h.looked[n:]) }
+// since are the answers looked for after the first n.
+func (h *hearing) since(n int) []heard { return slices.Clone(h.looked[n:]) }
 
-func (h *hearing) again(keys []interpret.Key) { h.looked = append(h.looked, keys...) }
+// same tells whether the answers are still those that were heard.
+func (h *hearing) same(was []heard) bool {
+	return len(was) == 0 || h.answers != nil && !slices.ContainsFunc(was, func(w heard) bool { return h.answers.ByKey[w.key] != w.answer })
+}
+
+// again counts answers as looked for that are needed without being asked for.
+func (h *hearing) again(was []heard) { h.looked = append(h.looked, was...) }
 
 // listen makes the interpreter of this pass.
 func (p *pass) listen() {
@@ -66,14 +79,6 @@ func (p *pass) listen() {
 
 // deaf is the interpreter without webhooks.
 func (p *pass) deaf() *interpret.Interpreter { return p.input.rules.value }
-
-// answersFor is what memos compare: the answers, for kinds of which webhooks speak.
-func (p *pass) answersFor(id api.ID) *Answers {
-	if p.Answers == nil || !p.asks(id) {
-		return nil
-	}
-	return p.Answers
-}
 
 // asks tells whether a webhook speaks of the kind.
 func (p *pass) asks(id api.ID) bool {
@@ -210,7 +215,9 @@ func (p *pass) hear() {
 		p.Unanswered = append(p.Unanswered, u)
 	}
 	slices.SortFunc(p.Unanswered, func(a, b Unanswered) int { return a.Question.Compare(b.Question) })
-	p.Heard = p.heard.looked
+	for _, h := range p.heard.looked {
+		p.Heard = append(p.Heard, h.key)
+	}
 	slices.SortFunc(p.Heard, func(a, b interpret.Key) int { return bytes.Compare(a[:], b[:]) })
 	p.Heard = slices.Compact(p.Heard)
 	p.failures()

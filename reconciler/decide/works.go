@@ -33,7 +33,7 @@ func (p *pass) render() {
 			continue
 		}
 		key := w.inputsOf(b)
-		if had := before[b.row.Key]; had != nil && had.renderKey == key && !p.Options.Explain {
+		if had := before[b.row.Key]; had != nil && had.renderKey == key && p.heard.same(had.heard) && !p.Options.Explain {
 			b.same = true
 			p.Memo.rendered[b.row.Key] = had
 			p.heard.again(had.heard)
@@ -66,7 +66,6 @@ type renderKey struct {
 	binding   *workv1alpha2.ResourceBinding
 	workload  bool
 	rules     *interpret.Interpreter
-	answers   *Answers
 	overrides *override.Set
 	fleet     *fleet
 }
@@ -80,11 +79,11 @@ type rendered struct {
 	// settled: the binding's status says what was seen of the works.
 	settled bool
 	// heard are the answers of webhooks that the works depend on, and seen those that the status does.
-	heard, seen []interpret.Key
+	heard, seen []heard
 }
 
 func (w *works) inputsOf(b *bound) renderKey {
-	return renderKey{b.template, b.next, b.replicas.Workload, w.input.rules.value, w.answersFor(b.row.Template), w.renderer.Overrides, w.fleet}
+	return renderKey{b.template, b.next, b.replicas.Workload, w.input.rules.value, w.renderer.Overrides, w.fleet}
 }
 
 // works is the rendering stage.

@@ -375,6 +375,36 @@ func TestAHangingWebhookLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+func TestQuestionsAtOnceAreBounded(t *testing.T) {
+	var now, most atomic.Int64
+	arrived, release := make(chan struct{}, 2*inAll), make(chan struct{})
+	first := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		arrived <- struct{}{}
+		<-release
+		now.Add(-1)
+		healthy(w, r)
+	})
+	var all []decide.Unanswered
+	for n := range 2 * inAll {
+		other := *first
+		other.Name = fmt.Sprintf("w%d", n/perWebhook)
+		all = append(all, health(t, &other, fmt.Sprintf("a%03d", n)))
+	}
+	a := newAsker(t, nil)
+	a.Ask(all, nil)
+	for range inAll {
+		<-arrived
+	}
+	close(release)
+	answers(t, a, len(all))
+	if most.Load() > inAll {
+		t.Errorf("%d questions at once, want at most %d", most.Load(), inAll)
+	}
+}
+
 func TestWhatNobodyNeedsIsGivenUp(t *testing.T) {
 	arrived, ended, hang := make(chan struct{}), make(chan struct{}), atomic.Bool{}
 	hang.Store(true)
