@@ -420,6 +420,8 @@ func TestADependencyIsAskedAboutToo(t *testing.T) {
 	want(t, "asked again", health(), workv1alpha2.ResourceHealthy)
 	w.quiet(w.pass())
 	w.quiet(w.pass()) // what is remembered counts as heard: pass compares
+	w.answers = &decide.Answers{}
+	want(t, "answers that are lost", slices.Contains(unanswered(w.pass()), "InterpretHealth of Foo default/b"), true)
 
 	// A policy takes it over while nobody knows its replicas: it stays as it is, with none on record.
 	w.restart()

@@ -342,6 +342,13 @@ func TestHostsThatAreListed(t *testing.T) {
 	}
 }
 
+// underWayNow is how many questions are under way, in all and to one webhook.
+func (a *Asker) underWayNow(w *interpret.Webhook) (all, to int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.attempts, a.busy[w.String()]
+}
+
 func TestAHangingWebhookLeavesOthersAlone(t *testing.T) {
 	var now, most atomic.Int64
 	arrived, release := make(chan struct{}, 100), make(chan struct{})
@@ -362,6 +369,9 @@ func TestAHangingWebhookLeavesOthersAlone(t *testing.T) {
 	good1 := health(t, good, "b")
 	a := newAsker(t, nil)
 	a.Ask(append(all, good1), nil)
+	if _, busy := a.underWayNow(hanging); busy != perWebhook {
+		t.Errorf("%d questions to the hanging webhook under way, want %d", busy, perWebhook)
+	}
 	for range perWebhook {
 		<-arrived
 	}
@@ -395,6 +405,9 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 	}
 	a := newAsker(t, nil)
 	a.Ask(all, nil)
+	if n, _ := a.underWayNow(first); n != inAll {
+		t.Errorf("%d questions under way, want %d", n, inAll)
+	}
 	for range inAll {
 		<-arrived
 	}
