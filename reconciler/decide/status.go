@@ -159,7 +159,9 @@ func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.Aggregate
 	item.Applied = true
 	if seen.Live != nil {
 		if item.Health = seen.Health; item.Health == "" {
-			item.Health = p.health(b, seen.Live, before.Health)
+			if item.Health, fresh = p.health(b, seen.Live); !fresh {
+				return item, false
+			}
 		}
 		if preserves(&b.next.Spec) {
 			item.Status = p.reflected(b, seen.Live, before.Status)
@@ -200,9 +202,9 @@ func (p *pass) reflected(b *bound, live api.Object, before *runtime.RawExtension
 	return &runtime.RawExtension{Raw: raw}
 }
 
-// health judges a copy. While a webhook is being asked about news of it the copy is what it was before;
-// if the webhook fails, nobody knows.
-func (p *pass) health(b *bound, live api.Object, before workv1alpha2.ResourceHealth) workv1alpha2.ResourceHealth {
+// health judges a copy. While a webhook is being asked about news of it there is none yet, and the copy
+// stays what it was; once the webhook failed, nobody knows how it is.
+func (p *pass) health(b *bound, live api.Object) (health workv1alpha2.ResourceHealth, fresh bool) {
 	health, err := p.rules.Health(live)
 	if e := p.open(err); e != nil {
 		b.unsure = true
@@ -210,11 +212,11 @@ func (p *pass) health(b *bound, live api.Object, before workv1alpha2.ResourceHea
 		case p.Answers == nil:
 			p.standFor(e, false)
 			health, _ = p.deaf().Health(live)
-		case e.Failed == nil && before != "":
-			health = before
+		case e.Failed == nil:
+			return health, false
 		}
 	}
-	return cmp.Or(health, workv1alpha2.ResourceUnknown)
+	return cmp.Or(health, workv1alpha2.ResourceUnknown), true
 }
 
 // HashText is a work's hash as facts about copies give it.

@@ -231,7 +231,7 @@ func TestHealthByWebhook(t *testing.T) {
 	live("m1", true)
 	live("m2", false)
 	d := w.pass()
-	want(t, "not asked yet", health(), "m1=Unknown/true m2=Unknown/true")
+	want(t, "not asked yet", health(), "m1=Unknown/false m2=Unknown/false")
 	w.hear(d, s)
 	want(t, "asked", health(), "m1=Healthy/true m2=Unhealthy/true")
 
