@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -221,14 +223,21 @@ func differences(a, b any) (fields []string) {
 	return fields
 }
 
-// needs are what b's template refers to. What cannot be told is a finding already.
+// needs are what b's template refers to, as far as a webhook that was not asked goes those on record. What
+// cannot be told is a finding already.
 func (p *pass) needs(b *bound) []Need {
-	refs, err := p.input.rules.value.Dependencies(b.template.Content)
-	if err != nil {
-		return nil
-	}
+	refs, err := p.rules.Dependencies(b.template.Content)
 	along := b.next != nil && b.next.Spec.PropagateDeps && b.row.Key.Namespace != ""
 	var needs []Need
+	var missing *interpret.UnansweredError
+	if errors.As(err, &missing) {
+		for _, t := range p.attached(b.row.Key) {
+			needs = append(needs, Need{ID: t.ID.Unversioned(), Along: along})
+		}
+	}
+	if err != nil {
+		return needs
+	}
 	for _, ref := range refs {
 		n := Need{ID: api.ID{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, Along: along}
 		n.ID.Group, _ = api.SplitAPIVersion(ref.APIVersion)

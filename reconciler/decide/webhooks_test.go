@@ -360,6 +360,8 @@ func TestNobodyAsksWebhooksOffline(t *testing.T) {
 	w.quiet(d)
 	want(t, "open", unanswered(d), []string{})
 	want(t, "wake", d.Wake, time.Time{})
+	explained := row(t, w.explained(), a)
+	want(t, "what it needs", explained.Why().Needs, []decide.Need{{ID: api.ID{Kind: "ConfigMap", Namespace: "default", Name: "c"}, Along: true}})
 	want(t, "as recorded", found(d, "webhook-not-asked"), []string{
 		"hooks.yaml:1 info: its webhooks are asked by run alone: 3 questions are answered as recorded, so that what would change their answers is not seen"})
 
