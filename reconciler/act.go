@@ -16,6 +16,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/apply"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -24,16 +25,17 @@ type Desired = member.Desired
 
 // act hands the decision to the fleet. Members whose share did not change keep theirs.
 func (r *Reconciler) act(d *decide.Decision) {
-	if r.acted && d.Commit == nil && maps.Equal(r.spared, d.Spared) {
+	if r.acted && d.Commit == nil && maps.Equal(r.spared, d.Spared) && d.Rules == r.rules {
 		return
 	}
-	r.desired, r.spared = desired(d.Next, d.Spared), d.Spared
+	r.desired, r.spared = desired(d.Next, d.Spared, d.Rules), d.Spared
 	r.Fleet.Set(r.desired)
-	r.acted = true
+	r.acted, r.rules = true, d.Rules
 }
 
-// desired sorts the state by member, without the deletions that wait.
-func desired(s *record.State, spared map[string]bool) map[string]Desired {
+// desired sorts the state by member, without the deletions that wait. Rules are what objects keep from
+// their members by.
+func desired(s *record.State, spared map[string]bool, rules *interpret.Interpreter) map[string]Desired {
 	all := make(map[string]Desired, len(s.Members))
 	for name, c := range s.Members {
 		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
@@ -49,7 +51,11 @@ func desired(s *record.State, spared map[string]bool) map[string]Desired {
 				continue // nobody knows the values of a Secret that was not rendered since the start
 			}
 		}
-		d.Works[w.ID.Unversioned()] = apply.Work{ID: w.ID, Object: w.Object, Hash: decide.HashText(w.Hash), Overwrite: w.Overwrite, Suspended: w.Suspended}
+		order := apply.Work{ID: w.ID, Object: w.Object, Hash: decide.HashText(w.Hash), Overwrite: w.Overwrite, Suspended: w.Suspended}
+		if rules.Keeps(w.ID) {
+			order.Rules = rules
+		}
+		d.Works[w.ID.Unversioned()] = order
 	}
 	for path, entry := range s.Retired {
 		if d, ok := all[entry.Cluster]; ok && !spared[path] {

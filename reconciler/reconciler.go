@@ -69,6 +69,9 @@ type Config struct {
 
 	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
 	Webhooks Webhooks
+	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
+	// that nobody can tell.
+	CutOff func() string
 	// Reopen closes Store and opens it anew, after its clone turned out to be damaged; nil means that
 	// this is not mended while running.
 	Reopen func(ctx context.Context) (Store, error)
@@ -109,13 +112,15 @@ type Reconciler struct {
 	retryAt  time.Time // of the push
 	backoff  time.Duration
 
-	dropped map[string]record.Work // by people, until the next commit
+	dropped map[string]record.Work          // by people, until the next commit
+	edited  map[record.BindingKey]time.Time // likewise
 
 	desired    map[string]Desired
 	unanswered []decide.Unanswered // by webhooks, at the last decision
 	acted      bool
-	spared     map[string]bool // retired entries that were left out of desired
-	findings   string          // what was last reported, so that it is said once
+	spared     map[string]bool        // retired entries that were left out of desired
+	rules      *interpret.Interpreter // that the fleet keeps by
+	findings   string                 // what was last reported, so that it is said once
 }
 
 // New prepares a Reconciler.
@@ -245,7 +250,7 @@ func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
 			return wake, err
 		}
 		r.Log.Info("the state branch moved, deciding again", "attempt", attempt+1)
-		r.reload = true
+		r.reload, r.refetch = true, true
 	}
 }
 
@@ -277,21 +282,25 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 	return decision.Wake, nil
 }
 
-// read brings source and state up to date. A source that cannot be read leaves the last one in force.
+// read brings state and source up to date, in this order: what a person says on the state branch, such as an approval,
+// is about a source that was there before. A source that cannot be read leaves the last one in force.
 func (r *Reconciler) read(ctx context.Context) error {
-	if r.refetch {
-		snapshot, err := r.Source.Fetch(ctx)
-		switch {
-		case err == nil:
-			r.snapshot, r.refetch = snapshot, false
-		case r.snapshot.FS == nil:
-			return fmt.Errorf("read the source: %w", err)
-		default:
-			r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+	if r.reload || r.state == nil {
+		if err := r.load(ctx); err != nil {
+			return err
 		}
 	}
-	if r.reload || r.state == nil {
-		return r.load(ctx)
+	if !r.refetch {
+		return nil
+	}
+	snapshot, err := r.Source.Fetch(ctx)
+	switch {
+	case err == nil:
+		r.snapshot, r.refetch = snapshot, false
+	case r.snapshot.FS == nil:
+		return fmt.Errorf("read the source: %w", err)
+	default:
+		r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
 	}
 	return nil
 }
@@ -330,45 +339,57 @@ func (r *Reconciler) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		dropped, err := r.droppedSince(ctx, tree.Head, state)
-		if err != nil {
+		if r.dropped, r.edited, err = r.peoplesWork(ctx, tree.Head, state); err != nil {
 			return err
 		}
-		r.state, r.dropped, r.acted = state, dropped, false
+		r.state, r.acted = state, false
 	}
 	r.tree, r.reload = tree, false
 	return nil
 }
 
-// dropped are the works that people's commits at the end of the branch took out of the record: those
-// of the last commit that was ours, and in neither works/ nor retired/ now.
-func (r *Reconciler) droppedSince(ctx context.Context, head gitstate.Revision, now *record.State) (map[string]record.Work, error) {
+// peoplesWork is what people's commits at the end of the branch made of the last commit that was ours:
+// works that are in neither works/ nor retired/ now, and bindings that are others, with the time of
+// the newest of those commits.
+func (r *Reconciler) peoplesWork(ctx context.Context, head gitstate.Revision, now *record.State) (map[string]record.Work, map[record.BindingKey]time.Time, error) {
 	if head == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	depth := 0
+	var last time.Time
 	for commit, err := range r.Store.Log(ctx, head) {
 		if err != nil {
-			return nil, fmt.Errorf("read the history of the state branch: %w", err)
+			return nil, nil, fmt.Errorf("read the history of the state branch: %w", err)
 		}
-		ours := slices.ContainsFunc(commit.Trailers, func(t store.Trailer) bool { return t.Key == trailerVersion })
+		ours := Ours(commit)
 		if ours && depth == 0 {
-			return nil, nil
+			return nil, nil, nil
+		}
+		if depth == 0 {
+			last = commit.When
 		}
 		if depth++; !ours && depth < historyDepth {
 			continue
 		}
 		tree, err := r.Store.At(ctx, string(commit.Revision))
 		if err != nil {
-			return nil, fmt.Errorf("read commit %s of the state branch: %w", commit.Revision, err)
+			return nil, nil, fmt.Errorf("read commit %s of the state branch: %w", commit.Revision, err)
 		}
 		before, _, err := record.Decode(tree.FS)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return before.Without(now), nil
+		if clock := r.Clock.Now(); last.After(clock) {
+			last = clock // a clock that is ahead holds up no failover
+		}
+		return before.Without(now), now.Edited(before, last), nil
 	}
-	return nil, nil
+	return nil, nil, nil
+}
+
+// Ours tells whether a reconciler made a commit of the state branch.
+func Ours(c store.Commit) bool {
+	return slices.ContainsFunc(c.Trailers, func(t store.Trailer) bool { return t.Key == trailerVersion })
 }
 
 // trailerVersion is on every commit that a reconciler makes.
@@ -417,8 +438,12 @@ func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(y
 // decide decides, and has webhooks asked what the decision leaves open. Their answers are for a later pass:
 // no webhook holds one up.
 func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
+	seen := r.Fleet.Observe()
+	if r.CutOff != nil {
+		seen.CutOff = r.CutOff()
+	}
 	in := decide.Input{
-		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Seen: r.Fleet.Observe(),
+		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	}
 	if r.Webhooks != nil {
@@ -498,19 +523,24 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 		return fmt.Errorf("commit the decision: %w", err)
 	}
 	r.Log.Info(d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
-	r.tree.Head, r.state, r.dropped = head, d.Next, nil
+	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
 	r.unpushed = true
 	r.retryAt = time.Time{}
 	return nil
 }
 
 func message(c *decide.Commit) store.Message {
-	return store.Message{Subject: c.Subject, Body: c.Body, When: c.Time, Trailers: []store.Trailer{
-		{Key: "Godwit-Source", Value: c.Source},
-		{Key: "Godwit-Reason", Value: string(c.Reason)},
-		{Key: "Godwit-Time", Value: c.Time.UTC().Format(time.RFC3339)},
-		{Key: trailerVersion, Value: c.Version},
-	}}
+	return store.Message{Subject: c.Subject, Body: c.Body, When: c.Time, Trailers: Trailers(c.Source, c.Reason, c.Time, c.Version)}
+}
+
+// Trailers are what machines read of a commit.
+func Trailers(source string, reason decide.Reason, now time.Time, version string) []store.Trailer {
+	return []store.Trailer{
+		{Key: "Godwit-Source", Value: source},
+		{Key: "Godwit-Reason", Value: string(reason)},
+		{Key: "Godwit-Time", Value: now.UTC().Format(time.RFC3339)},
+		{Key: trailerVersion, Value: version},
+	}
 }
 
 // push sends what is not on the remote yet. Without RequirePush only a lost race is an error.

@@ -359,6 +359,58 @@ func TestALostRaceIsDecidedAgainAtOnce(t *testing.T) {
 	})
 }
 
+// busyStore is a branch to which somebody pushes while others push to the source.
+type busyStore struct {
+	*fakeStore
+	loaded, lost func()
+}
+
+func (s *busyStore) Load(ctx context.Context) (store.Tree, error) {
+	t, err := s.fakeStore.Load(ctx)
+	s.loaded()
+	return t, err
+}
+
+func (s *busyStore) Commit(ctx context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error) {
+	head, err := s.fakeStore.Commit(ctx, base, changes, m)
+	if errors.Is(err, gitstate.ErrConflict) {
+		s.lost()
+	}
+	return head, err
+}
+
+// What people say on the state branch is about a source that was there before: it never meets an older one.
+func TestTheSourceIsNeverOlderThanTheState(t *testing.T) {
+	more := placed()
+	more["two.yaml"] = strings.Replace(config, "web", "two", 1)
+	for name, conflict := range map[string]int{"while the state is loaded": 0, "while a race is lost": 1} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			pushed := false
+			push := func() {
+				if !pushed {
+					pushed = true
+					w.source.push(more)
+				}
+			}
+			w = newWorld(t, placed(), func(c *Config) {
+				busy := &busyStore{fakeStore: c.Store.(*fakeStore), loaded: push, lost: func() {}}
+				if conflict > 0 {
+					busy.loaded, busy.lost = func() {}, push
+				}
+				busy.conflict = conflict
+				c.Store = busy
+			})
+			if _, err := w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.snapshot.Revision; got != "2" {
+				t.Errorf("%s: decided on revision %s, want 2", name, got)
+			}
+		})
+	}
+}
+
 func TestARemoteThatIsGoneHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, placed(), nil)

@@ -9,14 +9,16 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 func newClusters() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "clusters",
-		Short: "List the members: mode, version, ready, taints, age",
+		Short: "List the members: mode, version, ready, taints, age; cordon, uncordon and taint them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, output, err := configured(cmd, "text", "wide", "json", "yaml")
@@ -41,6 +43,8 @@ func newClusters() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.AddCommand(newCordon(), newUncordon(), newTaint())
+	return cmd
 }
 
 func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide bool) {
@@ -48,14 +52,17 @@ func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide boo
 	defer w.Flush()
 	heads := "NAME\tMODE\tVERSION\tREADY\tTAINTS\tAGE"
 	if wide {
-		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT"
+		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT\tREASON"
 	}
 	fmt.Fprintln(w, heads)
 	for _, c := range list {
-		ready, since := "Unknown", ""
+		ready, since, reason := "Unknown", "", ""
 		for _, cond := range c.Status.Conditions {
 			if cond.Type == clusterv1alpha1.ConditionReady {
-				ready, since = string(cond.Status), age(cond.LastTransitionTime.Time)
+				ready, since, reason = string(cond.Status), age(cond.LastTransitionTime.Time), cond.Reason
+				if cond.Status != metav1.ConditionTrue && cond.Message != "" {
+					reason += ": " + cond.Message
+				}
 			}
 		}
 		taints := make([]string, len(c.Spec.Taints))
@@ -64,7 +71,7 @@ func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide boo
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.Spec.SyncMode, orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since))
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint))
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint), orNone(report.Flat(reason)))
 		}
 		fmt.Fprintln(w)
 	}

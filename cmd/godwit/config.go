@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 )
 
 // Config is everything that can be set: by godwit.yaml, by GODWIT_* variables, by flags; later wins.
@@ -54,6 +57,14 @@ type Config struct {
 	Safety struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
+	Failover struct {
+		DefaultTolerationSeconds int32         `mapstructure:"defaultTolerationSeconds"`
+		UnknownHealth            string        `mapstructure:"unknownHealth"`
+		EvictionTimeout          time.Duration `mapstructure:"evictionTimeout"`
+		MaxEvictionsPerMinute    int           `mapstructure:"maxEvictionsPerMinute"`
+		BrakeWindow              time.Duration `mapstructure:"brakeWindow"`
+		Anchors                  []string      `mapstructure:"anchors"`
+	} `mapstructure:"failover"`
 	Fleet      string `mapstructure:"fleet"`
 	Namespaces string `mapstructure:"namespaces"`
 	Compat     string `mapstructure:"compat"`
@@ -64,6 +75,13 @@ type Config struct {
 	sourceDir string
 	// sourceGiven: --source, or a file named by --config, says what the source is.
 	sourceGiven bool
+	// notes is where commands say what they took for granted.
+	notes io.Writer
+}
+
+// note says something that is no result.
+func (c *Config) note(format string, args ...any) {
+	fmt.Fprintf(c.notes, "godwit: "+format+"\n", args...)
 }
 
 type authConfig struct {
@@ -109,6 +127,8 @@ var settings = map[string]any{
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
+	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
+	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
 	"webhooks.allowedHosts": []string{}, "safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
@@ -171,7 +191,7 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.sourceGiven = explicit
+	c.sourceGiven, c.notes = explicit, cmd.ErrOrStderr()
 	return c, c.locate(cmd)
 }
 
@@ -184,10 +204,21 @@ func (c *Config) check() error {
 		return fmt.Errorf("namespaces: %q is not known; it is needed, all or none", c.Namespaces)
 	case c.Safety.MaxDeletePercent < 0:
 		return fmt.Errorf("safety.maxDeletePercent: %d is below 0; 100 or more turns the brake off", c.Safety.MaxDeletePercent)
+	case c.Failover.UnknownHealth != "keep" && c.Failover.UnknownHealth != "reset":
+		return fmt.Errorf("failover.unknownHealth: %q is not known; it is keep or reset", c.Failover.UnknownHealth)
+	case c.Failover.DefaultTolerationSeconds < 0:
+		return fmt.Errorf("failover.defaultTolerationSeconds: %d is below 0", c.Failover.DefaultTolerationSeconds)
+	case c.Failover.MaxEvictionsPerMinute < 0:
+		return fmt.Errorf("failover.maxEvictionsPerMinute: %d is below 0; 0 means any number from one member and 20 from more", c.Failover.MaxEvictionsPerMinute)
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
 		return fmt.Errorf("source.branch and state.branch are both %s: what people push and what is decided need a branch each", c.State.Branch)
+	}
+	for _, anchor := range c.Failover.Anchors {
+		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {
+			return fmt.Errorf("failover.anchors: %q is no host:port", anchor)
+		}
 	}
 	for _, host := range c.Webhooks.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/@?# ") {
@@ -201,6 +232,7 @@ func (c *Config) check() error {
 		{"source.pollInterval", c.Source.PollInterval}, {"state.statusInterval", c.State.StatusInterval},
 		{"clusters.probeInterval", c.Clusters.ProbeInterval}, {"clusters.probeTimeout", c.Clusters.ProbeTimeout},
 		{"clusters.successThreshold", c.Clusters.SuccessThreshold}, {"clusters.failureThreshold", c.Clusters.FailureThreshold},
+		{"failover.evictionTimeout", c.Failover.EvictionTimeout}, {"failover.brakeWindow", c.Failover.BrakeWindow},
 	} {
 		if d.value < 0 || d.value > 0 && d.value < time.Millisecond { // a number without a unit is nanoseconds
 			return fmt.Errorf("%s: %s is too short; durations are written like 15s", d.key, d.value)
@@ -247,6 +279,10 @@ func (c *Config) options() decide.Options {
 		DefaultNamespace: c.Source.DefaultNamespace, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
 		Namespaces: decide.NamespaceMode(c.Namespaces), MaxDeletePercent: c.Safety.MaxDeletePercent,
 		StatusInterval: c.State.StatusInterval, SourceBranch: c.Source.Branch, SourcePath: c.Source.Path, Version: version,
+		Failover: failover.Options{
+			DefaultTolerationSeconds: &c.Failover.DefaultTolerationSeconds, ResetUnknown: c.Failover.UnknownHealth == "reset", Timeout: c.Failover.EvictionTimeout,
+		},
+		MaxEvictionsPerMinute: c.Failover.MaxEvictionsPerMinute, BrakeWindow: c.Failover.BrakeWindow,
 	}
 	if o.MaxDeletePercent == 0 {
 		o.MaxDeletePercent = -1 // 0 % is a setting, not the absence of one

@@ -25,6 +25,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/inspect"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/membertest"
+	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
 // demoMembers are the members' names in the example.
@@ -378,13 +379,13 @@ func (d *demo) show(ctx context.Context) error {
 		fmt.Fprintf(d.out, "-- %s runs nowhere: %s\n", u.Template, u.Message)
 	}
 	fmt.Fprintln(d.out, "-- godwit get deployments -A -o wide")
-	answers := inspect.Get(ctx, d.configs, inspect.Query{Kind: "deployments"})
+	answers := inspect.Get(ctx, d.configs, inspect.Query{Kind: "deployments", Full: true})
 	for _, a := range answers {
 		if a.Err != nil {
 			return fmt.Errorf("%s: %w", a.Member, a.Err)
 		}
 	}
-	printTable(d.out, answers, true, true)
+	printTable(d.out, (&view{rules: &interpret.Interpreter{}, output: "wide", all: true}).lines(answers))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,40 +120,93 @@ func (c *Config) readState(ctx context.Context, what string) (*record.State, err
 		defer root.Close()
 		return c.kept(decodeState(root.FS(), what))
 	}
-	r, err := c.stateRemote()
+	s, done, err := c.openState(ctx, what)
 	switch {
-	case err != nil:
-		return nil, err
-	case r == nil && what == "":
+	case errors.Is(err, errNoState) && what == "":
+		if c.stateURL() != "" { // a folder alone is expected to have none
+			c.note("%v; going on without a previous state", err)
+		}
 		return record.New(), nil
-	case r == nil:
-		return nil, fmt.Errorf("--state %s: is no folder, and there is no repository to look it up in; set state.url", what)
-	}
-	dir, err := os.MkdirTemp("", "godwit-state-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	branch := strings.TrimPrefix(cmp.Or(what, c.State.Branch), "refs/heads/")
-	s, err := store.Open(ctx, store.Options{Remote: r, Branch: branch, Dir: dir})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	tree, err := s.Load(ctx)
-	switch {
+	case errors.Is(err, errNoState):
+		return nil, fmt.Errorf("--state %s: there is no such folder, and %w", what, err)
 	case err != nil:
-		return nil, err
-	case tree.Offline != nil:
-		return nil, fmt.Errorf("read the state branch: %w; to plan without it use --state none", tree.Offline)
-	case tree.Head == "" && what != "":
-		return nil, fmt.Errorf("--state %s: there is no such branch and no such folder", what)
+		return nil, fmt.Errorf("%w; to go on without it use --state none", err)
 	}
-	state, err := decodeState(tree.FS, branch)
+	defer done()
+	tree, err := s.At(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	state, err := decodeState(tree.FS, cmp.Or(what, c.State.Branch))
 	if err != nil {
 		return nil, err
 	}
 	return c.kept(state, nil)
+}
+
+// errNoState says that there is no state branch to read.
+var errNoState = errors.New("no state branch")
+
+// stateReader is the state branch to look at.
+type stateReader interface {
+	At(ctx context.Context, rev string) (store.Tree, error)
+	Log(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error]
+	Changes(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Changed, error]
+	Close() error
+}
+
+// openState reads the state branch, or another one of its repository: in place if that is on this machine, else
+// through a clone that done throws away. errNoState is among the errors if there is none.
+func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, done func(), err error) {
+	r, err := c.ownStateRemote()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case r == nil:
+		return nil, nil, fmt.Errorf("there is %w: the source is in no repository, and state.url is not set", errNoState)
+	}
+	branch = strings.TrimPrefix(cmp.Or(branch, c.State.Branch), "refs/heads/")
+	from := remote.Tracking(r, branch)
+	refs, err := from.Refs(ctx)
+	if err != nil && !errors.Is(err, remote.ErrEmpty) {
+		return nil, nil, fmt.Errorf("read the state branch: %w", err)
+	}
+	head, ok := refs["refs/heads/"+branch]
+	if !ok {
+		return nil, nil, fmt.Errorf("%s has %w %s, nor knows of one at its origin", r, errNoState, branch)
+	}
+	if from.Used() {
+		c.note("%s has no branch %s; reading it as its origin had it at the last fetch", r, branch)
+	}
+	if dir := r.Local(); dir != "" {
+		v, err := store.OpenView(dir, head)
+		if err == nil {
+			return v, func() { v.Close() }, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, nil, fmt.Errorf("read the state branch: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "godwit-state-")
+	if err != nil {
+		return nil, nil, err
+	}
+	clean := func() { os.RemoveAll(dir) }
+	s, err := store.Open(ctx, store.Options{Remote: from, Branch: branch, Dir: dir})
+	if err != nil {
+		clean()
+		return nil, nil, err
+	}
+	done = func() { s.Close(); clean() }
+	tree, err := s.Load(ctx)
+	if err == nil && tree.Offline != nil {
+		err = fmt.Errorf("read the state branch: %w", tree.Offline)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return s, done, nil
 }
 
 // kept reads what may be shown of a state whose files go away.

@@ -50,6 +50,8 @@ func TestOnRealServers(t *testing.T) {
 			"two reconcilers share one history":             w.twoReconcilersShareOneHistory,
 			"decisions outlive an outage of the git server": w.decisionsOutliveAnOutage,
 			"a broken file stops nothing but itself":        w.aBrokenFileStopsNothingButItself,
+			"what a workload needs goes along":              w.whatAWorkloadNeedsGoesAlong,
+			"a user's rule says what a kind means":          w.aUsersRuleSaysWhatACustomResourceMeans,
 			"the demo runs on real members":                 w.theDemoRunsOnRealMembers,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); row(t) })

@@ -40,6 +40,9 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 				return err
 			}
 			report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), d.Findings)
+			if cluster != "" && d.Next.Members[cluster] == nil {
+				return fmt.Errorf("--cluster %s: %w", cluster, noMember(slices.Sorted(maps.Keys(d.Next.Members))))
+			}
 			works := worksOf(d.Next, cluster)
 			switch {
 			case dir != "":

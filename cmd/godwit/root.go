@@ -35,7 +35,7 @@ error in the input; 4 some members failed.`,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	commonFlags(root.PersistentFlags())
-	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newGet(), newClusters(), newDemo(stop), newVersion())
+	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newApprove(), newGet(), newInterpret(), newClusters(), newSimulate(), newDemo(stop), newVersion())
 	return root
 }
 

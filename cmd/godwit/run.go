@@ -167,9 +167,14 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	if err != nil {
 		return nil, err
 	}
+	anchors := &observe.Anchors{Addresses: c.Failover.Anchors, Clock: clock.RealClock{}, Interval: c.Clusters.ProbeInterval, Timeout: c.Clusters.ProbeTimeout}
+	watching, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() { defer close(watched); anchors.Watch(watching) }()
+	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
 		Source: src, Store: st, Fleet: fleet, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
-		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report,
+		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report, CutOff: anchors.CutOff,
 	})
 	return l, nil
 }

@@ -156,22 +156,42 @@ func (d *decoder) meta() error {
 	if v := d.state.Meta.FormatVersion; v > FormatVersion {
 		d.problem(MetaPath, fmt.Errorf("%w: format version %d, this program knows %d", ErrNewer, v, FormatVersion))
 	}
+	for i, a := range d.state.Meta.Approvals {
+		if err := a.check(); err != nil { // nothing is approved by mistake
+			d.problem(MetaPath, fmt.Errorf("approvals[%d].%w", i, err))
+			d.state.Meta.Approvals = nil
+			break
+		}
+	}
 	return nil
 }
 
 func (d *decoder) member(p string) error {
-	c := &clusterv1alpha1.Cluster{}
-	if err := d.strict(p, c); err != nil {
+	data, err := fs.ReadFile(d.tree, p)
+	if err != nil {
 		return err
 	}
-	if c.APIVersion != clusterv1alpha1.APIVersion {
-		return newer(c.APIVersion, clusterv1alpha1.APIVersion)
-	}
-	if want := ClusterPath(c.Name); p != want {
-		return fmt.Errorf("metadata.name %q belongs into %s", c.Name, want)
+	c, err := DecodeCluster(p, data)
+	if err != nil {
+		return err
 	}
 	d.state.Members[c.Name] = c
 	return nil
+}
+
+// DecodeCluster reads the file of a member at its path.
+func DecodeCluster(p string, data []byte) (*clusterv1alpha1.Cluster, error) {
+	c := &clusterv1alpha1.Cluster{}
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return nil, err
+	}
+	if c.APIVersion != clusterv1alpha1.APIVersion {
+		return nil, newer(c.APIVersion, clusterv1alpha1.APIVersion)
+	}
+	if want := ClusterPath(c.Name); p != want {
+		return nil, fmt.Errorf("metadata.name %q belongs into %s", c.Name, want)
+	}
+	return c, nil
 }
 
 func (d *decoder) binding(p string) error {
@@ -271,7 +291,7 @@ func (d *decoder) work(p string) error {
 		if err != nil {
 			return err
 		}
-		if w.Hash, err = parseHash(text); err != nil {
+		if w.Hash, err = ParseHash(text); err != nil {
 			return err
 		}
 	} else {
@@ -312,7 +332,8 @@ func newer(got, want string) error {
 	return fmt.Errorf("%w: apiVersion %s, this program knows %s", ErrNewer, got, want)
 }
 
-func parseHash(s string) (h Hash, err error) {
+// ParseHash reads a hash as trees give it.
+func ParseHash(s string) (h Hash, err error) {
 	s = strings.TrimPrefix(s, "sha1:")
 	if len(s) != 2*len(h) {
 		return h, fmt.Errorf("hash %q is no SHA-1", s)

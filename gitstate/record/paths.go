@@ -119,6 +119,63 @@ func MemberOf(path string) string {
 	return unescape(member)
 }
 
+// BindingAt is the key of the binding whose file is at the path; ok is false for any other path.
+func BindingAt(path string) (key BindingKey, ok bool) {
+	dir, rest, _ := strings.Cut(path, "/")
+	namespace, file, found := strings.Cut(rest, "/")
+	name, named := strings.CutSuffix(file, suffix)
+	if dir != bindingsDir || !found || !named {
+		return key, false
+	}
+	if namespace != clusterScope {
+		key.Namespace = unescape(namespace)
+	}
+	key.Name = unescape(name)
+	return key, key.Path() == path
+}
+
+// ClusterAt is the member whose file is at the path; ok is false for any other path.
+func ClusterAt(path string) (member string, ok bool) {
+	dir, file, _ := strings.Cut(path, "/")
+	name, named := strings.CutSuffix(file, suffix)
+	member = unescape(name)
+	return member, dir == clustersDir && named && ClusterPath(member) == path
+}
+
+// Place is what the path of a work or retired work says, without the file.
+type Place struct {
+	Member string
+	// Retired: the path is that of a retired work.
+	Retired bool
+	// Kind is in lower case.
+	Kind, Namespace, Name string
+	// Binding is the one that placed it, if one did.
+	Binding BindingKey
+}
+
+// PlaceOf reads the path of a work or retired work; ok is false for any other path.
+func PlaceOf(path string) (p Place, ok bool) {
+	if p.Member = MemberOf(path); p.Member == "" {
+		return p, false
+	}
+	dir, rest, _ := strings.Cut(path, "/")
+	p.Retired = dir == retiredDir
+	_, rest, _ = strings.Cut(rest, "/")
+	namespace, file, _ := strings.Cut(rest, "/")
+	file, named := strings.CutSuffix(file, suffix)
+	kind, name, found := strings.Cut(file, "_")
+	if !named || !found || name == "" || strings.Contains(name, "/") {
+		return p, false
+	}
+	kind, _, _ = strings.Cut(kind, ".")
+	p.Kind, p.Name = unescape(kind), unescape(name)
+	if namespace != clusterScope {
+		p.Namespace = unescape(namespace)
+	}
+	p.Binding = BindingOf(api.ID{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name})
+	return p, true
+}
+
 const hex = "0123456789abcdef"
 
 // plain holds for the bytes that stand for themselves in a path. Upper case is escaped so that no

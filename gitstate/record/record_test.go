@@ -275,6 +275,10 @@ func TestDiffWritesWhatIsHeld(t *testing.T) {
 	for name, change := range map[string]func(*Meta){
 		"files":     func(m *Meta) { m.Held = []Held{{Path: "a.yaml", Commit: "c1"}} },
 		"deletions": func(m *Meta) { m.Braked = []Braked{{Member: "m1", Works: 8}} },
+		"evictions": func(m *Meta) { m.FailoverBrake = &Brake{Since: m.PassTime.Time} },
+		"approvals": func(m *Meta) {
+			m.Approvals = []Approval{{Cluster: "m1", Works: []string{"works/m1/default/a_b.yaml"}, Time: m.PassTime, By: "Ada <ada@example.com>"}}
+		},
 	} {
 		next := prev.Clone()
 		change(&next.Meta)
@@ -308,5 +312,80 @@ func TestWorksTakenOutOfTheRecordKnowThatTheyAreToStay(t *testing.T) {
 	now.Retired[gone.Path()] = gone
 	if lost := before.Without(now); len(lost) > 0 {
 		t.Errorf("%v is retired already", lost)
+	}
+}
+
+func TestPathsAreReadBack(t *testing.T) {
+	word := rapid.StringMatching(`[a-zA-Z0-9:._%-]{1,8}`)
+	rapid.Check(t, func(t *rapid.T) {
+		key := BindingKey{rapid.OneOf(rapid.Just(""), word).Draw(t, "namespace"), word.Draw(t, "name")}
+		if got, ok := BindingAt(key.Path()); !ok || got != key {
+			t.Errorf("BindingAt(%s) = %v, %t, want %v", key.Path(), got, ok, key)
+		}
+		member := word.Draw(t, "member")
+		if got, ok := ClusterAt(ClusterPath(member)); !ok || got != member {
+			t.Errorf("ClusterAt(%s) = %q, %t, want %q", ClusterPath(member), got, ok, member)
+		}
+		id := api.ID{Group: rapid.OneOf(rapid.Just(""), rapid.Just("apps")).Draw(t, "group"), Version: "v1",
+			Kind: rapid.StringMatching(`[A-Z][a-z]{1,6}`).Draw(t, "kind"), Namespace: key.Namespace, Name: key.Name}
+		for _, path := range []string{WorkPath(member, id), RetiredPath(member, id)} {
+			got, ok := PlaceOf(path)
+			want := Place{Member: member, Retired: strings.HasPrefix(path, "retired/"), Kind: strings.ToLower(id.Kind), Namespace: id.Namespace, Name: id.Name, Binding: BindingOf(id)}
+			if !ok || got != want {
+				t.Errorf("PlaceOf(%s) = %+v, %t, want %+v", path, got, ok, want)
+			}
+		}
+	})
+	for _, path := range []string{"", "state.yaml", "bindings", "bindings/a.yaml", "bindings/a/b", "bindings/A/b.yaml", "bindings/a/b/c.yaml",
+		"clusters", "clusters/M.yaml", "works/m", "works/m/n", "works/m/n/kind.yaml", "works/m/n/a_b/c.yaml", "works/m/n/a_b", "other/m/n/a_b.yaml"} {
+		if key, ok := BindingAt(path); ok {
+			t.Errorf("BindingAt(%q) = %v", path, key)
+		}
+		if member, ok := ClusterAt(path); ok {
+			t.Errorf("ClusterAt(%q) = %q", path, member)
+		}
+		if p, ok := PlaceOf(path); ok {
+			t.Errorf("PlaceOf(%q) = %+v", path, p)
+		}
+	}
+}
+
+// An approval that cannot be used approves nothing, and neither does what stands beside it.
+func TestApprovals(t *testing.T) {
+	since := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	good := Approval{Cluster: "m1", Works: []string{"works/m1/default/a_b.yaml", "works/m1/default/a_c.yaml"}, Time: since, By: "Ada"}
+	for _, test := range []struct {
+		name     string
+		approval Approval
+		problem  string
+	}{
+		{"good", good, ""},
+		{"no works", Approval{Cluster: "m1"}, "approvals[0].works: an approval names the works"},
+		{"another member", Approval{Cluster: "m2", Works: good.Works}, "is no work of"},
+		{"no work", Approval{Cluster: "m1", Works: []string{"retired/m1/default/a_b.yaml"}}, "is no work of"},
+		{"not sorted", Approval{Cluster: "m1", Works: []string{good.Works[1], good.Works[0]}}, "not sorted"},
+	} {
+		s := someState()
+		s.Meta.Approvals = []Approval{test.approval, good}
+		got, problems, err := Decode(written(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.problem == "" {
+			if len(problems) > 0 || len(got.Meta.Approvals) != 2 || !got.Meta.Approvals[0].same(test.approval) {
+				t.Errorf("%s: decoded %v with problems %v", test.name, got.Meta.Approvals, problems)
+			}
+			continue
+		}
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), test.problem) || len(got.Meta.Approvals) > 0 {
+			t.Errorf("%s: problems %v and approvals %v, want %q and none", test.name, problems, got.Meta.Approvals, test.problem)
+		}
+	}
+	m := Meta{Approvals: []Approval{{Cluster: "m1", Works: []string{"works/m1/default/a_a.yaml"}}, good}}
+	if by, ok := m.DeletionApproved(good.Works[1]); !ok || by != "Ada" {
+		t.Errorf("DeletionApproved = %q, %t", by, ok)
+	}
+	if _, ok := m.DeletionApproved("works/m1/default/a_d.yaml"); ok {
+		t.Error("a deletion that no approval names is approved")
 	}
 }

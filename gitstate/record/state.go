@@ -49,7 +49,7 @@ func New() *State {
 // Clone copies the maps and shares the values.
 func (s *State) Clone() *State {
 	c := *s
-	c.Meta.Held = slices.Clone(s.Meta.Held)
+	c.Meta.Held, c.Meta.Approvals = slices.Clone(s.Meta.Held), slices.Clone(s.Meta.Approvals)
 	c.Members, c.Bindings = maps.Clone(s.Members), maps.Clone(s.Bindings)
 	c.Works, c.Retired = maps.Clone(s.Works), maps.Clone(s.Retired)
 	return &c
@@ -76,6 +76,8 @@ type Meta struct {
 	FailoverBrake *Brake `json:"failoverBrake,omitempty"`
 	// Evictions are those that began within the last minute before the pass, by time and member.
 	Evictions []Evictions `json:"evictions,omitempty"`
+	// Approvals are the deletions that people let go on and that did not go on yet, in the order they came.
+	Approvals []Approval `json:"approvals,omitempty"`
 }
 
 // Brake holds back evictions.
@@ -121,6 +123,8 @@ type Braked struct {
 	// Works is how many there were when that was found. Those that come in the meantime do not make
 	// the deletions fewer.
 	Works int `json:"works"`
+	// Approved is how many of them an approval let go since. They make the deletions no fewer either.
+	Approved int `json:"approved,omitempty"`
 }
 
 // Work is one object as applied to one member.
@@ -255,8 +259,7 @@ func Diff(prev, next *State) ([]File, error) {
 			files = append(files, File{Path: path})
 		}
 	}
-	if len(files) > 0 || !slices.Equal(prev.Meta.Held, next.Meta.Held) || !slices.Equal(prev.Meta.Braked, next.Meta.Braked) ||
-		!prev.Meta.FailoverBrake.Same(next.Meta.FailoverBrake) {
+	if len(files) > 0 || !prev.Meta.holdsSame(next.Meta) {
 		put(MetaPath, next.Meta)
 	}
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })

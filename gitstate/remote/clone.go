@@ -132,6 +132,10 @@ func (c *clone) haves() []plumbing.Hash {
 	return all
 }
 
+// Locate finds the repository of a local path, a bare one or a work tree: the folder of its HEAD and index, and the
+// one of its objects and refs, which differ for a linked work tree.
+func Locate(path string) (head, common string, err error) { return locate(path) }
+
 // locate finds the repository of a local path: the folder of its HEAD, and the one of its objects
 // and refs, which differ for a linked work tree.
 func locate(path string) (head, common string, err error) {

@@ -21,6 +21,8 @@
 // do not run. Shallow and partial clones, protocol version 2, SHA-256 repositories, reftable and
 // credential helpers are left out.
 //
+// A [Tracked] remote has a branch also as a clone last saw it at its origin; [Person] is who commits by hand.
+//
 // A Remote may be used by several goroutines. Two fetches into one directory are the caller's to
 // keep apart.
 //

@@ -47,6 +47,20 @@ func (b localBackend) open(p pulse, _ string) (session, error) {
 	return &local{p, common, found, nil}, nil
 }
 
+// Local returns where the objects and refs of a repository of this machine are; empty for any other remote, and for
+// one that cannot be read in place.
+func (r *Remote) Local() string {
+	b, ok := r.backend.(localBackend)
+	if !ok {
+		return ""
+	}
+	_, common, err := locate(b.path)
+	if err != nil {
+		return ""
+	}
+	return common
+}
+
 // local is a session with a repository of this machine.
 type local struct {
 	pulse pulse

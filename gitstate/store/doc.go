@@ -20,6 +20,9 @@
 // three refs of the branch: itself, refs/remotes/origin/<branch>, which is where the remote was when last heard of,
 // and refs/godwit/incoming/<branch>, which a fetch writes; the order in which they move makes each step repeatable.
 //
+// Besides, for people: a [View] reads a branch of a repository of this machine in place, and [CommitFile] commits one
+// file out of a work tree, whose index it changes along.
+//
 // Left to others: what the files mean (gitstate/record), transports and refs (gitstate/remote), when to try again.
 //
 // A Store may be used by several goroutines: one operation runs at a time, reading a [Tree] waits for none.

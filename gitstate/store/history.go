@@ -239,6 +239,72 @@ func (s *Store) Log(ctx context.Context, from gitstate.Revision) iter.Seq2[Commi
 	}
 }
 
+// FileChange is a file that a commit changed over its first parent: by the Git hashes of its content, the zero one
+// where it is not there.
+type FileChange struct {
+	Path          string
+	Before, After plumbing.Hash
+}
+
+// Changed is a commit and what it changed.
+type Changed struct {
+	Commit
+	// Files are sorted as in Git's trees.
+	Files []FileChange
+	// Before and After are the trees of the first parent and of the commit. Their files are read when asked for.
+	Before, After gitstate.HashFS
+}
+
+// Changes is Log with what each commit changed. It reads trees where they differ, each once, and no file: it takes
+// the longer the more changed, however large the trees are.
+func (s *Store) Changes(ctx context.Context, from gitstate.Revision) iter.Seq2[Changed, error] {
+	return func(yield func(Changed, error) bool) {
+		var after *dir // of the commit that comes next
+		for c, err := range s.Log(ctx, from) {
+			var changed Changed
+			if err == nil {
+				changed, after, err = s.changed(c, after)
+			}
+			if !yield(changed, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// changed compares a commit, whose tree may be known already, with its first parent, and returns that one's tree.
+func (s *Store) changed(c Commit, after *dir) (_ Changed, before *dir, err error) {
+	if after == nil {
+		if after, err = s.rootOf(plumbing.NewHash(string(c.Revision))); err != nil {
+			return Changed{}, nil, err
+		}
+	}
+	if before, err = s.rootOf(plumbing.NewHash(string(c.Parent))); err != nil {
+		return Changed{}, nil, err
+	}
+	changed := Changed{Commit: c, Before: treeFS{before}, After: treeFS{after}}
+	err = diff(before, after, "", func(path string, old, new *node) error {
+		if old.dir() != nil || new.dir() != nil {
+			return nil // a folder is what is in it; one in the place of a file comes as both
+		}
+		f := FileChange{Path: path}
+		if old != nil {
+			f.Before = old.Hash
+		}
+		if new != nil {
+			f.After = new.Hash
+		}
+		if f.Before != f.After { // else only the mode
+			changed.Files = append(changed.Files, f)
+		}
+		return nil
+	})
+	if err != nil {
+		return Changed{}, nil, fmt.Errorf("commit %s: %w", c.Revision, err)
+	}
+	return changed, before, nil
+}
+
 // At returns the tree of a revision: a commit's hash or at least four digits of it; empty, "HEAD" or the branch's
 // name for the head as this clone knows it; each with an optional "~n" for the n-th ancestor. It asks no remote. The
 // error is ErrNotFound if there is no such commit.

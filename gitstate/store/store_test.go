@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -869,5 +870,105 @@ func TestAServerThatHangsIsLeftAlone(t *testing.T) {
 	server.Reject("only on Mondays")
 	if err := s.Push(t.Context()); !errors.Is(err, remote.ErrRefused) || errors.Is(err, gitstate.ErrConflict) {
 		t.Errorf("push against a hook: %v", err)
+	}
+}
+
+// What each commit changed is what git says it did, and reads the tree on either side.
+func TestChangesAreThoseThatGitSees(t *testing.T) {
+	w := newWorld(t)
+	s := w.open("a")
+	head := load(t, s).Head
+	for _, edits := range []string{"A/a=1 A/b=1 B/c/d=1 e=1", "A/b=2 f=1", "B/c/d- A/c=1", "e- e/f=1 A/a-", "A/b=1"} {
+		head = commit1(t, s, head, edits)
+	}
+	push(t, s)
+	w.person([]string{"write", "A/b", "3"}, []string{"commit", "-qm", "by hand"}, []string{"commit", "--allow-empty", "-qm", "nothing"},
+		[]string{"update-index", "--chmod=+x", "A/b"}, []string{"commit", "-qm", "a mode"})
+	load(t, s)
+	n := 0
+	for c, err := range s.Changes(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		got := []string{}
+		for _, f := range c.Files {
+			mark := "M"
+			switch {
+			case f.Before.IsZero():
+				mark = "A"
+			case f.After.IsZero():
+				mark = "D"
+			}
+			for tree, hash := range map[gitstate.HashFS]string{c.Before: f.Before.String(), c.After: f.After.String()} {
+				if at, err := tree.Hash(f.Path); err == nil && at != hash && hash != strings.Repeat("0", 40) {
+					t.Errorf("%s: %s has the hash %s, want %s", c.Subject, f.Path, at, hash)
+				}
+			}
+			got = append(got, mark+"\t"+f.Path)
+		}
+		slices.Sort(got)
+		want := strings.Split(git(t, s.o.Dir, "diff-tree", "-r", "--root", "--no-commit-id", "--name-status", string(c.Revision)), "\n")
+		want = slices.DeleteFunc(want, func(line string) bool { return line == "" || c.Subject == "a mode" })
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-git +got):\n%s", c.Subject, diff)
+		}
+		if c.Subject == "by hand" {
+			wantText(t, c.Before, "A/b=1 A/c=1 e/f=1 f=1")
+			wantText(t, c.After, "A/b=3 A/c=1 e/f=1 f=1")
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d commits, want 8", n)
+	}
+	for _, err := range s.Changes(t.Context(), "abcd1234") {
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("an unknown commit: %v, want %v", err, ErrNotFound)
+		}
+	}
+}
+
+func TestAViewReadsInPlace(t *testing.T) {
+	w := newWorld(t)
+	s := w.open("a")
+	head := commit1(t, s, load(t, s).Head, "a=1")
+	head = commit1(t, s, head, "a=2")
+	push(t, s)
+	before := git(t, w.dir, "count-objects", "-v")
+	v, err := OpenView(w.dir, s.local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for rev, want := range map[string]string{"": "a=2", "HEAD~1": "a=1", string(head)[:8]: "a=2"} {
+		tree, err := v.At(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, tree.FS, want)
+	}
+	logged, changed := 0, 0
+	for _, err := range v.Log(t.Context(), "") {
+		if logged++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for c, err := range v.Changes(t.Context(), "") {
+		if changed += len(c.Files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if logged != 2 || changed != 2 {
+		t.Errorf("%d commits with %d changes, want 2 with 2", logged, changed)
+	}
+	if after := git(t, w.dir, "count-objects", "-v"); after != before {
+		t.Errorf("reading left %s, was %s", after, before)
+	}
+	git(t, w.folder, "clone", "-q", "--shared", "--bare", w.dir, "borrower")
+	for dir, at := range map[string]string{w.dir: strings.Repeat("12", 20), filepath.Join(w.folder, "borrower"): string(head)} {
+		if _, err := OpenView(dir, plumbing.NewHash(at)); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s of %s: %v, want %v", at, dir, err, ErrNotFound)
+		}
 	}
 }

@@ -83,8 +83,12 @@ func (a *Applier) Apply(ctx context.Context, client dynamic.ResourceInterface, w
 		if err != nil {
 			return failed(nil, known, err)
 		}
-		plan := Decide(w, live, known, a.Fleet)
-		out, err = a.carryOut(ctx, client, w, plan, live, known)
+		kept, err := w.keeping(live)
+		if err != nil {
+			return unkept(live, known, err)
+		}
+		plan := Decide(kept, live, known, a.Fleet)
+		out, err = a.carryOut(ctx, client, kept, plan, live, known)
 		switch {
 		case err == nil:
 			if recreated && out.Change == Created {
@@ -113,7 +117,7 @@ func (a *Applier) carryOut(ctx context.Context, client dynamic.ResourceInterface
 	case Refuse, Wait:
 		return Outcome{Change: Skipped, Live: Observed(live), Known: known, Waiting: plan.Act == Wait, Reason: plan.Reason, Message: plan.Message}, nil
 	case Adopt:
-		result, err := a.adopt(ctx, client, w, live)
+		w, result, err := a.adopt(ctx, client, w, live)
 		return applied(Adopted, w, result), err
 	case Create:
 		result, err := send(ctx, client, plan.Object, metav1.ApplyOptions{})
@@ -142,18 +146,21 @@ func (a *Applier) settled(ctx context.Context, client dynamic.ResourceInterface,
 
 // adopt makes an object ours that somebody else made. An object that had no managers gets
 // "before-first-apply" with our first apply, so there may be a second round.
-func (a *Applier) adopt(ctx context.Context, client dynamic.ResourceInterface, w Work, live api.Object) (api.Object, error) {
+func (a *Applier) adopt(ctx context.Context, client dynamic.ResourceInterface, w Work, live api.Object) (kept Work, result api.Object, err error) {
 	for round := 0; ; round++ {
 		next, err := a.migrate(ctx, client, live)
 		if err == nil && handsOver(w, next) {
 			next, err = handOver(ctx, client, next)
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			kept, err = w.keeping(next) // what was others' may be ours by now
 		}
-		live, err = send(ctx, client, guarded(sent(w, true), next), metav1.ApplyOptions{Force: true})
+		if err != nil {
+			return w, nil, err
+		}
+		live, err = send(ctx, client, guarded(sent(kept, true), next), metav1.ApplyOptions{Force: true})
 		if err != nil || round > 0 || !a.legacy(live) {
-			return live, err
+			return kept, live, err
 		}
 	}
 }

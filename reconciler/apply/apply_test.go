@@ -96,7 +96,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t, server, client, Applier{Fleet: "godwit", Migrate: LegacyManagers}}
 }
 
-var resources = map[string]string{"ConfigMap": "configmaps", "Deployment": "deployments", "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
+var resources = map[string]string{"ConfigMap": "configmaps", "Deployment": "deployments", "Secret": "secrets", "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Service": "services",
 	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Role": "roles", "Ingress": "ingresses", "CronJob": "cronjobs", "HorizontalPodAutoscaler": "horizontalpodautoscalers"}
 
 func (w *world) at(id api.ID) dynamic.ResourceInterface {

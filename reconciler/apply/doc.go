@@ -32,8 +32,9 @@
 //   - A work that is already there costs no write; differences that remain right after an apply
 //     (values the server writes its own way, fields it drops) are remembered and do not count again.
 //     On the first look after a start a dry run tells them from drift.
-//   - Wanted objects are sent as they are, less a replica count that an autoscaler sets; nothing is
-//     added but the resourceVersion of a forced apply. Arguments are never changed.
+//   - Wanted objects are sent as they are, less a replica count that an autoscaler sets and what the
+//     kind's rule for Retain leaves to the member (keep.go); nothing is added but the resourceVersion of
+//     a forced apply. Arguments are never changed.
 //   - A count is given away in two steps (a second manager takes it first), so it never falls to 1.
 //   - Nothing without our marks is deleted. A deletion names the UID that was looked at. "Gone" is said only
 //     after the member answered that the object is not there, or is not ours.

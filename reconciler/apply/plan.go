@@ -8,6 +8,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -38,6 +39,9 @@ type Work struct {
 	// Retain leaves spec.replicas to whoever sets it on the member. The fleet sets it for the scale
 	// targets of autoscalers among the works; the label of the object says the same.
 	Retain bool
+	// Rules are asked what the object keeps from the member; nil means nothing but what an apply leaves
+	// alone anyway.
+	Rules *interpret.Interpreter
 }
 
 // Known is what this process remembers of an object it applied. A value is never changed; nil means
@@ -65,7 +69,11 @@ func (k *Known) leave(w Work, live api.Object) *Known {
 // Check tells from a live object, with its managedFields, that nothing has to be done about a work, and what is
 // known then. False means that Apply has to look.
 func Check(w Work, live api.Object, known *Known, fleet string) (*Known, bool) {
-	if live == nil || Decide(w, live, known, fleet).Act != Leave {
+	if live == nil {
+		return known, false
+	}
+	w, err := w.keeping(live)
+	if err != nil || Decide(w, live, known, fleet).Act != Leave {
 		return known, false
 	}
 	return known.leave(w, live), true

@@ -50,14 +50,22 @@ type bound struct {
 	same bool
 	// refused is what it would use, where a quota does not allow that; nil if none refuses it.
 	refused corev1.ResourceList
+	// slips are what a rule cannot say of its copies.
+	slips []slip
 	// held is what its old targets would use, where a quota does not allow even that; nil as above.
 	held corev1.ResourceList
 	failing
 	// stayed is the binding before it left members in this pass.
 	stayed *workv1alpha2.ResourceBinding
+	// along is why what needs it moved, and it along; empty if nothing did.
+	along Reason
 	// lingering are members where it is kept for what needs it and is still there.
 	lingering []string
 }
+
+// divides tells whether a copy's number of replicas is its member's share. Of a workload of
+// components nothing is divided, and its rules for one number are not asked.
+func (b *bound) divides() bool { return b.replicas.Workload && len(b.replicas.Components) == 0 }
 
 // bind decides for every template which policy holds it and where it runs.
 func (p *pass) bind() {
@@ -180,6 +188,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 		return
 	}
 	if err != nil {
+		p.failures.Add(err, "replicas of "+t.ID.String())
 		p.find(t.Finding(render.Error, "interpret-replicas", nil, "its replicas cannot be told: %v", err))
 		p.keep(b, fmt.Sprintf("its replicas cannot be told: %v", err))
 		return

@@ -234,6 +234,10 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 		reason = Rebalance
 	case b.next.Annotations[annotationTemplate] != b.old.Annotations[annotationTemplate]:
 		reason = TemplateChange
+	case b.along != "":
+		reason = b.along
+	case len(b.old.Spec.GracefulEvictionTasks) > 0 && sameTerms(b.old, b.next):
+		reason = PurgeDone // what was to go is gone, and the new copies come
 	case semanticEqual(b.old.Spec.Placement, b.next.Spec.Placement) && !sameClusters(b.old, b.next):
 		reason = Operator // the fleet changed, not what is asked of it
 	}
@@ -387,14 +391,20 @@ func (p *pass) deletionEvents() []Event {
 			events = append(events, happened("hold", b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
 		}
 	}
-	if p.approved {
-		gone := map[string]int{}
-		for _, w := range p.Works {
-			if w.Change == Removed {
-				gone[w.Cluster]++
-			}
+	if !p.approved && len(p.approvers) == 0 {
+		return events
+	}
+	gone := map[string]int{}
+	for _, w := range p.Works {
+		if w.Change == Removed {
+			gone[w.Cluster]++
 		}
-		for _, member := range sortedKeys(gone) {
+	}
+	for _, member := range sortedKeys(gone) {
+		switch by := p.approvers[member]; {
+		case by != "":
+			events = append(events, happened("delete", member, count(gone[member])+", approved by "+by, Operator))
+		case p.approved:
 			events = append(events, happened("delete", member, count(gone[member])+", approved", Operator))
 		}
 	}

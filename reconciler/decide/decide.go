@@ -119,6 +119,8 @@ type Decision struct {
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
+	// Rules say what kinds mean, those of the source included, but for webhooks.
+	Rules *interpret.Interpreter
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
 	// Unbound are the templates that no policy takes, sorted.
@@ -224,10 +226,11 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
+	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
 	p.listen()
 	p.news = p.Memo.look(p.Seen)
+	p.Rules = p.deaf()
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()
@@ -254,6 +257,7 @@ func Next(in Input) (*Decision, error) {
 	if err := p.conclude(); err != nil {
 		return nil, err
 	}
+	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)
 	return p.Decision, nil
@@ -270,17 +274,21 @@ type pass struct {
 	heard      *hearing
 	unanswered map[interpret.Key]Unanswered
 	standIns   map[interpret.Key]standIn
-	spoken     map[api.ID]bool                // by kind: a webhook speaks of it
-	ties       map[record.BindingKey][]api.ID // see attached; nil before it is asked
+	spoken     map[api.ID]bool        // by kind: a webhook speaks of it
+	ties       map[*record.State]ties // see stillNeeded
 	fleet      *fleet
 	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound      []*bound
 	ledger     *ledger
-	approved   bool
+	approved   bool // by the source commit
+	// approvers are the people on record who let deletions go in this pass, by member.
+	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool
 	// news tells of which members something else was seen than the last time.
 	news map[string]bool
+	// failures are those of users' scripts.
+	failures interpret.Failures
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool

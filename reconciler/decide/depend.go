@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func (p *pass) depend() {
 	owners := map[record.BindingKey][]*bound{}
 	templates := map[record.BindingKey]*manifest.Object{}
 	for _, b := range p.bound {
-		if b.next == nil || b.template == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || len(b.next.Spec.Clusters) == 0 {
+		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || !runs(b.next) {
 			continue
 		}
 		for _, t := range p.dependencies(b) {
@@ -53,6 +54,82 @@ func (p *pass) depend() {
 		}
 		p.attach(b, owners[key])
 	}
+}
+
+// runs tells whether there is, or is to be, a copy that needs something; one that is being evicted counts.
+func runs(b *workv1alpha2.ResourceBinding) bool {
+	return len(b.Spec.Clusters) > 0 || slices.ContainsFunc(b.Spec.GracefulEvictionTasks, func(t workv1alpha2.GracefulEvictionTask) bool {
+		return t.PurgeMode != policyv1alpha1.PurgeDirectly
+	})
+}
+
+// dependencies are the templates that b needs.
+func (p *pass) dependencies(b *bound) []*manifest.Object {
+	if b.template == nil {
+		return p.stillNeeded(b, nil)
+	}
+	refs, err := p.references(b)
+	if err == nil {
+		return p.referenced(b, refs)
+	}
+	if p.open(err) == nil {
+		p.failures.Add(err, "dependencies of "+b.template.ID.String())
+		p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told, so that stays as it was: %v", err))
+	}
+	return p.stillNeeded(b, err)
+}
+
+// references are what b's template refers to. Where nobody asks a webhook and no record of b tells what
+// it said, they are those by the kind's next rule.
+func (p *pass) references(b *bound) ([]interpret.Reference, error) {
+	refs, err := p.rules.Dependencies(b.template.Content)
+	var missing *interpret.UnansweredError
+	if p.Answers != nil || !errors.As(err, &missing) {
+		return refs, err
+	}
+	recorded := p.onRecord().Bindings[b.row.Key] != nil
+	p.standFor(missing, recorded)
+	if recorded {
+		return nil, err
+	}
+	return p.deaf().Dependencies(b.template.Content)
+}
+
+// ties are the templates that each binding needs, by a state.
+type ties map[record.BindingKey][]api.ID
+
+// stillNeeded are the templates that b needed, as the record has it, where nobody can tell now for err, or
+// without b's template: neither a slip in a rule or a file nor an answer that is missing takes anything
+// from what runs.
+func (p *pass) stillNeeded(b *bound, err error) []*manifest.Object {
+	state := p.Previous
+	var missing *interpret.UnansweredError
+	if errors.As(err, &missing) {
+		state = p.onRecord()
+	}
+	known, ok := p.ties[state]
+	if !ok {
+		known = ties{}
+		for _, key := range sortedBindings(state.Bindings) {
+			needed := state.Bindings[key]
+			id := templateOf(needed)
+			if record.BindingOf(id) != key {
+				continue // not ours
+			}
+			for _, by := range needed.Spec.RequiredBy {
+				owner := record.BindingKey{Namespace: by.Namespace, Name: by.Name}
+				known[owner] = append(known[owner], id.Unversioned())
+			}
+		}
+		p.ties[state] = known
+	}
+	var found []*manifest.Object
+	for _, id := range known[b.row.Key] {
+		if t := p.input.all[id]; t != nil {
+			found = append(found, t)
+		}
+	}
+	return found
 }
 
 // referenced are the templates that the references of b's template name. One that is not in the
@@ -111,6 +188,9 @@ func (p *pass) attach(b *bound, owners []*bound) {
 			Namespace: o.row.Key.Namespace, Name: o.row.Key.Name, Clusters: o.next.Spec.Clusters,
 		})
 		b.row.DependencyOf = append(b.row.DependencyOf, o.row.Key.String())
+		if len(o.evicted) > 0 && b.along == "" {
+			b.along = Reason(o.evicted[0].Kind)
+		}
 		// Differs from Karmada: what a copy needs stays as long as the copy does.
 		for _, task := range o.next.Spec.GracefulEvictionTasks {
 			if task.PurgeMode != policyv1alpha1.PurgeDirectly {
@@ -123,6 +203,9 @@ func (p *pass) attach(b *bound, owners []*bound) {
 		p.inherit(b, next, owners)
 		p.dropUnbound(b.template.ID)
 		b.row.Clusters = targets(next)
+		if b.old != nil {
+			b.row.Previous = targets(b.old)
+		}
 		b.row.Message = fmt.Sprintf("needed by %s", b.row.DependencyOf[0])
 		if n := len(owners) - 1; n > 0 {
 			b.row.Message += fmt.Sprintf(" and %d more", n)

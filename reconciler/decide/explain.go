@@ -3,7 +3,6 @@ package decide
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
-	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -159,11 +157,12 @@ func (p *pass) why(b *bound) *Why {
 // timers are what failover counts on copies of b's template, or why it counts nothing.
 func (p *pass) timers(b *bound) []Timer {
 	var timers []Timer
+	for _, c := range b.evicted {
+		timers = append(timers, Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text + "; it leaves now"})
+	}
 	for _, c := range b.causes {
 		t := Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text}
-		switch evicted := func(e failover.Cause) bool { return e.Cluster == c.Cluster }; {
-		case slices.ContainsFunc(b.evicted, evicted):
-			t.Text += "; it leaves now"
+		switch {
 		case c.Due(p.Now) && b.waits:
 			t.Text += "; it waits, as too many leave at once"
 		case c.Due(p.Now) && b.blocked != "":
@@ -223,19 +222,15 @@ func differences(a, b any) (fields []string) {
 	return fields
 }
 
-// needs are what b's template refers to, as far as a webhook that was not asked goes those on record. What
-// cannot be told is a finding already.
+// needs are what b's template refers to, and where that cannot be told what is on record: see dependencies.
 func (p *pass) needs(b *bound) []Need {
-	refs, err := p.rules.Dependencies(b.template.Content)
+	refs, err := p.references(b)
 	along := b.next != nil && b.next.Spec.PropagateDeps && b.row.Key.Namespace != ""
 	var needs []Need
-	var missing *interpret.UnansweredError
-	if errors.As(err, &missing) {
-		for _, t := range p.attached(b.row.Key) {
+	if err != nil {
+		for _, t := range p.stillNeeded(b, err) {
 			needs = append(needs, Need{ID: t.ID.Unversioned(), Along: along})
 		}
-	}
-	if err != nil {
 		return needs
 	}
 	for _, ref := range refs {

@@ -255,6 +255,9 @@ func (p *pass) forgetOperator(b *bound) {
 	}
 }
 
+// refused says that the scheduler found no place; the words come later, when it is known what stays.
+const refused = "refused"
+
 // tryLeaving decides on the binding without the members of all the causes. It returns why it cannot
 // leave them, and then nothing has changed.
 func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cause) (why string) {
@@ -276,9 +279,9 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 	result := p.schedule(b, peers)
 	switch {
 	case b.row.Failure != "":
-		why = b.row.Message
+		why = refused
 	case len(b.next.Spec.Clusters) == 0:
-		why = "no other member is left"
+		why = refused
 	case !result.Trigger.Asks() && len(b.next.Spec.Clusters) < len(base.Spec.Clusters) && divided(next.Spec.Placement):
 		why = b.row.Message // scheduling is suspended, or somebody else's: what it loses nobody would place
 	case p.allDown(grown(base, b.next)):
@@ -289,6 +292,42 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 	*b = before
 	peers.Put(b.next)
 	return why
+}
+
+// refusals are what the scheduler has against each member but those that the binding cannot leave for
+// it. They say nothing of how long is left: the words stay the same until something changes.
+func (p *pass) refusals(b *bound, stuck []string) string {
+	without := *b.next
+	for _, c := range b.causes {
+		if slices.Contains(stuck, c.Cluster) {
+			if spec, err := failover.Evict(without.Spec, b.row.Key.Namespace != "", c, b.copies, p.Now, p.Options.Failover); err == nil {
+				without.Spec = spec
+			}
+		}
+	}
+	result := p.fleet.schedule.Schedule(schedule.Request{Binding: &without, Unhealthy: p.unhealthy(b), Compat: p.Options.CompatKarmada, Explain: true})
+	const most = 10
+	var words []string
+	more := 0
+	if result.Reasons != nil {
+		for _, v := range result.Verdicts {
+			if v.Message == "" || slices.Contains(stuck, v.Cluster) {
+				continue
+			}
+			if len(words) == most {
+				more++
+				continue
+			}
+			words = append(words, v.Cluster+": "+v.Message)
+		}
+	}
+	switch {
+	case len(words) == 0:
+		return "there is no other member"
+	case more > 0:
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, "; ")
 }
 
 // allDown tells whether members are down, all of them. Like Karmada, the scheduler lets a workload
@@ -307,6 +346,9 @@ func (p *pass) blocked(b *bound, why string) {
 	names := b.dueClusters(p.Now)
 	for _, c := range b.evicted {
 		names = slices.DeleteFunc(names, func(n string) bool { return n == c.Cluster })
+	}
+	if why == refused {
+		why = p.refusals(b, names)
 	}
 	b.blocked = fmt.Sprintf("should leave %s and has nowhere to go: %s", strings.Join(names, ", "), why)
 	p.setBlocked(b, &metav1.Condition{

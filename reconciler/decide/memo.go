@@ -192,7 +192,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	}
 	c.policies = last.policies.again(m, policies, policy.Compile)
 	c.overrides = last.overrides.again(m, overrides, override.Compile)
-	c.rules = last.rules.again(m, rules, compileRules)
+	c.rules = last.rules.again(m, rules, CompileRules)
 	c.clusters = last.clusters.again(m, clusters, compileClusters)
 	c.orders = last.orders.again(m, orders, compileOrders)
 	c.taints = last.taints.again(m, taints, compileTaintPolicies)

@@ -1,16 +1,13 @@
 package decide
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
 	appsv1alpha1 "github.com/godwit-gitops/godwit/api/apps/v1alpha1"
-	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	"github.com/godwit-gitops/godwit/render"
-	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/manifest"
 )
 
@@ -63,39 +60,4 @@ func (o *order) triggeredAt(now time.Time) *metav1.Time {
 		return &t
 	}
 	return &metav1.Time{Time: now.UTC().Truncate(time.Second)}
-}
-
-// compileRules makes the interpreter of the source's customizations and webhooks.
-func compileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.Finding) {
-	var customizations []*configv1alpha1.ResourceInterpreterCustomization
-	var configurations []*manifest.Object
-	var findings []render.Finding
-	byName := map[string]*manifest.Object{}
-	for _, o := range objects {
-		if o.Kind == configv1alpha1.KindResourceInterpreterWebhookConfiguration {
-			configurations = append(configurations, o)
-			continue
-		}
-		c, found := manifest.Decode[configv1alpha1.ResourceInterpreterCustomization](o)
-		findings = append(findings, found...)
-		if c != nil {
-			customizations = append(customizations, c)
-			byName[c.Name] = o
-		}
-	}
-	rules, problems := interpret.New(customizations)
-	for _, problem := range problems {
-		o := byName[problem.Customization]
-		path := []string{"spec"}
-		if problem.Field != "" {
-			path = append(path, "customizations", problem.Field)
-		}
-		f := o.Finding(render.Error, "customization", path, "%s", problem.Message)
-		if problem.Line > 0 {
-			f.Message = fmt.Sprintf("%s (line %d of the script)", f.Message, problem.Line)
-		}
-		findings = append(findings, f)
-	}
-	webhooks, found := compileWebhooks(configurations)
-	return rules.WithWebhooks(webhooks), append(findings, found...)
 }

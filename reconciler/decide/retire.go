@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/work"
 )
@@ -35,14 +36,16 @@ func (p *pass) retire() {
 			}
 		}
 	}
+	approved := map[string]int{}
 	for _, b := range p.Previous.Meta.Braked {
-		live[b.Member] = b.Works
+		live[b.Member], approved[b.Member] = b.Works, b.Approved
 	}
 	p.next.Meta.Braked = nil
+	p.next.Meta.Approvals = nil // what they name goes with this pass, or is not asked for now and needs another one later
 	placed := p.placedTemplates()
 	for _, member := range sortedKeys(gone) {
 		slices.Sort(gone[member])
-		p.retireOn(member, gone[member], live[member], placed)
+		p.retireOn(member, gone[member], record.Braked{Member: member, Works: live[member], Approved: approved[member]}, placed)
 	}
 	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
@@ -85,9 +88,11 @@ func approves(message string) bool {
 	return false
 }
 
-// retireOn retires the works at paths, which are sorted, of a member that had total works.
-func (p *pass) retireOn(member string, paths []string, total int, placed map[api.ID]bool) {
-	works, preserve := make([]record.Work, len(paths)), make([]bool, len(paths))
+// retireOn retires the works at paths, which are sorted, of a member. Was is how many it had, less what people let
+// go since the brake took hold.
+func (p *pass) retireOn(member string, paths []string, was record.Braked, placed map[api.ID]bool) {
+	total := was.Works
+	works, preserve, left := make([]record.Work, len(paths)), make([]bool, len(paths)), make([]bool, len(paths))
 	doomed := 0
 	for i, path := range paths {
 		w, err := record.Identify(p.was(path))
@@ -98,12 +103,15 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 			continue
 		}
 		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w)
-		if preserve[i] {
+		left[i] = !preserve[i] && !guarded(w.ID) && p.left(member, w.ID)
+		switch {
+		case preserve[i]:
 			total--
-		} else {
+		case !left[i]:
 			doomed++
 		}
 	}
+	doomed += was.Approved
 	many := doomed > 3 && doomed*100 > total*p.Options.MaxDeletePercent
 	brake, counted := p.Options.MaxDeletePercent < 100 && !p.approved, false
 	for i, path := range paths {
@@ -113,13 +121,18 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		}
 		var why string
 		switch {
-		case !brake || preserve[i]:
+		case !brake || preserve[i] || left[i]:
 		case many:
 			why = fmt.Sprintf("%d of %d works of %s would be deleted, more than %d %%", doomed, total, member, p.Options.MaxDeletePercent)
 		case doomed >= total && !placed[w.ID.Unversioned()]:
 			why = fmt.Sprintf("it is among the last works of %s and runs nowhere else", member)
 		case guarded(w.ID):
 			why = fmt.Sprintf("deleting a %s deletes what is in it", w.ID.Kind)
+		}
+		if by, ok := p.Previous.Meta.DeletionApproved(paths[i]); ok && why != "" {
+			why = ""
+			was.Approved++
+			p.approvers[member] = by
 		}
 		counted = counted || why != "" && (many || doomed >= total)
 		if why != "" {
@@ -139,12 +152,34 @@ func (p *pass) retireOn(member string, paths []string, total int, placed map[api
 		p.Works = append(p.Works, WorkRow{Path: path, Cluster: member, ID: w.ID, Change: Removed})
 	}
 	if counted {
-		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total})
+		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total, Approved: was.Approved})
 	}
 	if n := len(p.Held); n > 0 && p.Held[n-1].Cluster == member {
 		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,
-			Message: fmt.Sprintf("%s; held until a source commit carries the trailer %q", p.Held[n-1].Message, approval)})
+			Message: fmt.Sprintf("%s; held until \"godwit approve\" lets it go, or a source commit with the trailer %q", p.Held[n-1].Message, approval)})
 	}
+}
+
+// left tells whether a copy goes because a failover took its workload off the member. That has a brake
+// and a rate of its own, and went on only once the workload was placed elsewhere.
+func (p *pass) left(member string, id api.ID) bool {
+	key := record.BindingOf(id)
+	leaves := func(b *workv1alpha2.ResourceBinding) bool { return b != nil && failover.Leaving(&b.Spec, member) }
+	if leaves(p.Previous.Bindings[key]) || leaves(p.next.Bindings[key]) {
+		return true
+	}
+	for _, b := range []*workv1alpha2.ResourceBinding{p.Previous.Bindings[key], p.next.Bindings[key]} {
+		if b == nil {
+			continue
+		}
+		for _, owner := range b.Spec.RequiredBy {
+			key := record.BindingKey{Namespace: owner.Namespace, Name: owner.Name}
+			if leaves(p.Previous.Bindings[key]) || leaves(p.next.Bindings[key]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // preserves tells whether the binding that placed the object wants it to stay on the member. A work

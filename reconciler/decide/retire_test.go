@@ -2,11 +2,13 @@ package decide_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render/rendertest"
 )
@@ -198,6 +200,59 @@ func TestBrakeCountsNamesNotNumbers(t *testing.T) {
 	want(t, "braked when the old names are back", len(w.state.Meta.Braked), 1)
 	w.approve()
 	want(t, "braked when approved", len(w.state.Meta.Braked), 0)
+}
+
+// approveDeletions is a person's commit to the state branch, as "godwit approve" makes it.
+func (w *world) approveDeletions(member string, works ...string) *decide.Decision {
+	w.Helper()
+	for i, name := range works {
+		works[i] = "works/" + member + "/default/" + name + ".yaml"
+	}
+	slices.Sort(works)
+	meta := w.state.Meta
+	meta.Approvals = append(slices.Clone(meta.Approvals), record.Approval{Cluster: member, Works: works,
+		Time: metav1.NewTime(w.now), By: "Ada <ada@example.com>"})
+	text, err := record.EncodeMeta(meta)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.apply([]record.File{{Path: record.MetaPath, Data: text}})
+	w.restart()
+	return w.pass()
+}
+
+func TestAnApprovalOnRecordLetsGoWhatItNames(t *testing.T) {
+	maps := func(names string) string {
+		var b strings.Builder
+		for _, n := range strings.Fields(names) {
+			b.WriteString(file(n+".yaml", configMap(n, "x")) + "\n")
+		}
+		return b.String()
+	}
+	base := fleet(2) + file("p.yaml", policyFor("p", "ConfigMap", everywhere))
+	w := newWorld(t)
+	w.options.MaxDeletePercent = 50
+	w.push(base + maps("a b c d e f g h"))
+	want(t, "held", len(w.push(base+maps("g h")).Held), 12)
+
+	d := w.approveDeletions("m1", "configmap_a", "configmap_b", "configmap_c")
+	want(t, "held when three are approved", len(d.Held), 9)
+	want(t, "retired", w.retired(), []string{"m1/default/configmap_a", "m1/default/configmap_b", "m1/default/configmap_c"})
+	want(t, "subject", d.Commit.Subject, "delete(m1): 3 objects, approved by Ada <ada@example.com>")
+	want(t, "approvals left", len(w.state.Meta.Approvals), 0)
+	// The other three are few by themselves, and part of many: they wait on.
+	w.restart()
+	want(t, "held at the next look", len(w.pass().Held), 9)
+	want(t, "held when one more goes", len(w.push(base+maps("h")).Held), 11)
+	d = w.approveDeletions("m1", "configmap_d", "configmap_e", "configmap_f")
+	want(t, "what came after the listing", d.Held[0].Path, "works/m1/default/configmap_g.yaml")
+	want(t, "held on m1", d.Held[1].Cluster, "m2")
+
+	// What is wanted again needs an approval again when it goes.
+	w.push(base + maps("a b c d e f g h"))
+	want(t, "held when all is back", len(w.approveDeletions("m2", "configmap_a").Held), 0)
+	want(t, "approvals of what nobody deletes", len(w.state.Meta.Approvals), 0)
+	want(t, "held when all go", len(w.push(base).Held), 16)
 }
 
 // The last work of a member may go if the template runs elsewhere: that is a move.

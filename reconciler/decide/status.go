@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -47,13 +48,16 @@ func (p *pass) aggregate() {
 		made := p.Memo.rendered[b.row.Key]
 		if b.same && made.settled && p.heard.same(made.seen) && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
 			p.heard.again(made.seen)
+			p.blame(made.slips)
 			continue
 		}
+		b.slips = nil
 		looked := len(p.heard.looked)
 		items := p.watch(b, b.next, p.next.Works)
+		p.blame(b.slips)
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
-			made.settled, made.seen = settled && !b.unsure, p.heard.since(looked)
+			made.settled, made.seen, made.slips = settled && !b.unsure, p.heard.since(looked), b.slips
 		}
 		if settled {
 			continue
@@ -70,6 +74,26 @@ func (p *pass) aggregate() {
 		if slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.Applied || i.AppliedMessage != "" }) {
 			p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
 		}
+	}
+}
+
+// slip is a question about a copy to a rule that cannot say.
+type slip struct {
+	err      error
+	question string
+}
+
+// slipped notes what cannot be told of the copy on a member, if err is not nil.
+func (b *bound) slipped(err error, what, member string) {
+	if err != nil {
+		b.slips = append(b.slips, slip{err, fmt.Sprintf("%s of %s on %s", what, b.row.Template, member)})
+	}
+}
+
+// blame notes which scripts of users slipped. What they said of other objects stands.
+func (p *pass) blame(slips []slip) {
+	for _, s := range slips {
+		p.failures.Add(s.err, s.question)
 	}
 }
 
@@ -159,12 +183,12 @@ func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.Aggregate
 	item.Applied = true
 	if seen.Live != nil {
 		if item.Health = seen.Health; item.Health == "" {
-			if item.Health, fresh = p.health(b, seen.Live); !fresh {
+			if item.Health, fresh = p.health(b, member, seen.Live); !fresh {
 				return item, false
 			}
 		}
 		if preserves(&b.next.Spec) {
-			item.Status = p.reflected(b, seen.Live, before.Status)
+			item.Status = p.reflected(b, member, seen.Live, before.Status)
 		}
 	}
 	item.Health = cmp.Or(seen.Health, item.Health)
@@ -182,7 +206,7 @@ func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
 
 // reflected is what the rules take out of the status of a copy; nil if that is nothing. Until a webhook
 // has an answer it is what it was before.
-func (p *pass) reflected(b *bound, live api.Object, before *runtime.RawExtension) *runtime.RawExtension {
+func (p *pass) reflected(b *bound, member string, live api.Object, before *runtime.RawExtension) *runtime.RawExtension {
 	status, err := p.rules.Status(live)
 	if e := p.open(err); e != nil {
 		b.unsure = true
@@ -192,11 +216,12 @@ func (p *pass) reflected(b *bound, live api.Object, before *runtime.RawExtension
 		p.standFor(e, false)
 		status, err = p.deaf().Status(live)
 	}
-	if err != nil || len(status) == 0 {
-		return nil
+	var raw []byte
+	if err == nil && len(status) > 0 {
+		raw, err = json.Marshal(status)
 	}
-	raw, err := json.Marshal(status)
-	if err != nil {
+	b.slipped(err, "status", member)
+	if raw == nil {
 		return nil
 	}
 	return &runtime.RawExtension{Raw: raw}
@@ -204,18 +229,19 @@ func (p *pass) reflected(b *bound, live api.Object, before *runtime.RawExtension
 
 // health judges a copy. While a webhook is being asked about news of it there is none yet, and the copy
 // stays what it was; once the webhook failed, nobody knows how it is.
-func (p *pass) health(b *bound, live api.Object) (health workv1alpha2.ResourceHealth, fresh bool) {
+func (p *pass) health(b *bound, member string, live api.Object) (health workv1alpha2.ResourceHealth, fresh bool) {
 	health, err := p.rules.Health(live)
 	if e := p.open(err); e != nil {
 		b.unsure = true
 		switch {
 		case p.Answers == nil:
 			p.standFor(e, false)
-			health, _ = p.deaf().Health(live)
+			health, err = p.deaf().Health(live)
 		case e.Failed == nil:
 			return health, false
 		}
 	}
+	b.slipped(err, "health", member)
 	return cmp.Or(health, workv1alpha2.ResourceUnknown), true
 }
 

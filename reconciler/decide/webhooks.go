@@ -75,6 +75,7 @@ func (p *pass) listen() {
 	p.unanswered = map[interpret.Key]Unanswered{}
 	p.standIns = map[interpret.Key]standIn{}
 	p.spoken = map[api.ID]bool{}
+	p.ties = map[*record.State]ties{}
 }
 
 // deaf is the interpreter without webhooks.
@@ -153,50 +154,6 @@ func (p *pass) replicasOf(b *bound) (interpret.Replicas, error) {
 	return replicas, err
 }
 
-// dependencies are the templates that b's template needs. Where that cannot be told, they are those that
-// the record has: an answer that is missing takes nothing away.
-func (p *pass) dependencies(b *bound) []*manifest.Object {
-	refs, err := p.rules.Dependencies(b.template.Content)
-	if err == nil {
-		return p.referenced(b, refs)
-	}
-	e := p.open(err)
-	switch {
-	case e == nil:
-		p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told: %v", err))
-	case p.Answers == nil:
-		recorded := p.onRecord().Bindings[b.row.Key] != nil
-		p.standFor(e, recorded)
-		if !recorded {
-			if refs, err = p.deaf().Dependencies(b.template.Content); err == nil {
-				return p.referenced(b, refs)
-			}
-		}
-	}
-	return p.attached(b.row.Key)
-}
-
-// attached are the templates whose bindings the record ties to the binding.
-func (p *pass) attached(owner record.BindingKey) []*manifest.Object {
-	if p.ties == nil {
-		p.ties = map[record.BindingKey][]api.ID{}
-		bindings := p.onRecord().Bindings
-		for _, key := range sortedBindings(bindings) {
-			for _, by := range bindings[key].Spec.RequiredBy {
-				k := record.BindingKey{Namespace: by.Namespace, Name: by.Name}
-				p.ties[k] = append(p.ties[k], templateOf(bindings[key]).Unversioned())
-			}
-		}
-	}
-	var found []*manifest.Object
-	for _, id := range p.ties[owner] {
-		if t := p.input.all[id]; t != nil {
-			found = append(found, t)
-		}
-	}
-	return found
-}
-
 // workOnRecord is the work as it was made from the same template for the same number of replicas.
 func (p *pass) workOnRecord(b *bound, target workv1alpha2.TargetCluster) (record.Work, bool) {
 	state := p.onRecord()
@@ -220,14 +177,14 @@ func (p *pass) hear() {
 	}
 	slices.SortFunc(p.Heard, func(a, b interpret.Key) int { return bytes.Compare(a[:], b[:]) })
 	p.Heard = slices.Compact(p.Heard)
-	p.failures()
+	p.failedWebhooks()
 	if p.Answers == nil {
 		p.notAsked()
 	}
 }
 
-// failures are findings on webhooks that gave no answer, one for each reason.
-func (p *pass) failures() {
+// failedWebhooks are findings on webhooks that gave no answer, one for each reason.
+func (p *pass) failedWebhooks() {
 	type reason struct {
 		webhook *interpret.Webhook
 		text    string
@@ -297,15 +254,18 @@ func questions(n int) string {
 // unasked are the operations on which no decision depends.
 var unasked = []interpret.Operation{interpret.Retain, interpret.AggregateStatus}
 
-// compileWebhooks reads the configurations and says of operations that nobody asks for.
-func compileWebhooks(objects []*manifest.Object) ([]*interpret.Webhook, []render.Finding) {
-	webhooks, findings := interpret.CompileWebhooks(objects)
-	for _, w := range webhooks {
+// AsksWebhooks tells whether a decision can depend on a webhook's answer for the operation.
+func AsksWebhooks(op interpret.Operation) bool { return !slices.Contains(unasked, op) }
+
+// CompileRules is interpret.Compile, and says for which operations nobody asks a webhook.
+func CompileRules(objects []*manifest.Object) (*interpret.Interpreter, []render.Finding) {
+	rules, findings := interpret.Compile(objects)
+	for _, w := range rules.Webhooks() {
 		for _, op := range unasked {
 			if w.Names(op) {
 				findings = append(findings, w.Finding(render.Warning, "no-effect", "is not asked for %s: webhooks are asked what a decision depends on, which is replicas, components, revision, health, dependencies, and status where failover.*.statePreservation wants it", op))
 			}
 		}
 	}
-	return webhooks, findings
+	return rules, findings
 }

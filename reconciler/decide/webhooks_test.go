@@ -336,20 +336,6 @@ func TestThePlacementChangesWhileAWebhookIsDown(t *testing.T) {
 	}
 }
 
-func TestDependenciesThatCannotBeToldStay(t *testing.T) {
-	w := newWorld(t)
-	base := fleet(1) + file("c.yaml", configMap("c", "one"))
-	script := func(text string) string {
-		return file("rules.yaml", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: r}\nspec: {target: {apiVersion: apps/v1, kind: Deployment}, customizations: {dependencyInterpretation: {luaScript: '"+text+"'}}}\n")
-	}
-	web := file("web.yaml", deployment("web", 1), needing("web", "web", only("m1")))
-	w.push(base + web + script(`function GetDependencies(o) return {{apiVersion="v1", kind="ConfigMap", namespace="default", name="c"}} end`))
-	want(t, "works", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web"})
-	d := w.push(base + web + script(`function GetDependencies(o) error("oh") end`))
-	want(t, "codes", codes(d), []string{"error interpret-dependencies web.yaml"})
-	want(t, "works", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web"})
-}
-
 func TestNobodyAsksWebhooksOffline(t *testing.T) {
 	w, s := newAsking(t), &server{}
 	w.hear(w.push(foos(4)), s)
@@ -380,6 +366,17 @@ func TestNobodyAsksWebhooksOffline(t *testing.T) {
 		"hooks.yaml:1 info: its webhooks are asked by run alone: 2 questions are answered by the kind's next rule, or as for a kind without rules"})
 	d = w.push(fleet(1) + file("hooks.yaml", hooks))
 	want(t, "no question", found(d, "webhook-not-asked"), []string{"hooks.yaml:1 info: its webhooks are asked by run alone: no answer of them was needed"})
+}
+
+// What nobody knows of a template that is new is what the kind's next rule says, in an explanation, too.
+func TestDependenciesByTheNextRuleOffline(t *testing.T) {
+	w := newWorld(t)
+	w.options.Explain = true
+	d := w.push(fleet(1) + file("hooks.yaml", strings.NewReplacer("[example.com]", `["*"]`, "[Foo]", "[Deployment]").Replace(hooks)) + file("c.yaml", configMap("c", "one")) +
+		file("web.yaml", mounting("web", "c"), needing("web", "web", everywhere)))
+	want(t, "works", w.works(), []string{"m1/default/configmap_c", "m1/default/deployment.apps_web"})
+	web := row(t, d, "default/web-deployment")
+	want(t, "explained", web.Why().Needs, []decide.Need{{ID: api.ID{Kind: "ConfigMap", Namespace: "default", Name: "c"}, Along: true}})
 }
 
 func TestAWorkOfOtherReplicasIsNoRecordOffline(t *testing.T) {

@@ -78,12 +78,14 @@ type rendered struct {
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
 	settled bool
+	// slips are what a rule cannot say of the copies.
+	slips []slip
 	// heard are the answers of webhooks that the works depend on, and seen those that the status does.
 	heard, seen []heard
 }
 
 func (w *works) inputsOf(b *bound) renderKey {
-	return renderKey{b.template, b.next, b.replicas.Workload, w.input.rules.value, w.renderer.Overrides, w.fleet}
+	return renderKey{b.template, b.next, b.divides(), w.input.rules.value, w.renderer.Overrides, w.fleet}
 }
 
 // works is the rendering stage.
@@ -166,6 +168,7 @@ func withTerms(r record.Work, b *bound) record.Work {
 
 // refused keeps the old version on the member, if there is one, and says why there is no new one.
 func (w *works) refused(b *bound, member string, err error) {
+	w.failures.Add(err, fmt.Sprintf("%s for %s", b.template.ID, member))
 	b.row.RenderErrors = append(b.row.RenderErrors, RenderError{member, err.Error()})
 	if w.open(err) != nil {
 		w.carryTo(b, member)
@@ -186,7 +189,7 @@ func (w *works) put(r record.Work, id api.ID) {
 func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
-		Workload: b.replicas.Workload, Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
+		Workload: b.divides(), Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
 	made, result, err := w.make(b.template, c)

@@ -37,6 +37,8 @@ type Query struct {
 	Selector string
 	// Objects asks for whole objects instead of a table.
 	Objects bool
+	// Full asks for a table whose rows have their whole objects.
+	Full bool
 	// Timeout bounds each member's answer; 0 means 10 s.
 	Timeout time.Duration
 }
@@ -48,7 +50,8 @@ type Answer struct {
 	Table *metav1.Table
 	// Items are the objects; nil without Objects.
 	Items []api.Object
-	// Namespaced tells the scope of the kind.
+	// Kind is what was meant by the query's, without a name; Namespaced tells its scope.
+	Kind       api.ID
 	Namespaced bool
 	Err        error
 }
@@ -99,7 +102,8 @@ func ask(ctx context.Context, config *rest.Config, q Query) Answer {
 	if err != nil {
 		return Answer{Err: err}
 	}
-	a := Answer{Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	gvk := mapping.GroupVersionKind
+	a := Answer{Kind: api.ID{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}, Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
 	request := client.RESTClient().Get().AbsPath(pathOf(mapping.Resource, a.Namespaced, q)...)
 	if q.Selector != "" {
 		request = request.Param("labelSelector", q.Selector)
@@ -108,7 +112,11 @@ func ask(ctx context.Context, config *rest.Config, q Query) Answer {
 	if q.Objects {
 		accept = acceptObjects
 	} else {
-		request = request.Param("includeObject", "Metadata")
+		include := metav1.IncludeMetadata
+		if q.Full {
+			include = metav1.IncludeObject
+		}
+		request = request.Param("includeObject", string(include))
 	}
 	body, err := request.SetHeader("Accept", accept).Do(ctx).Raw()
 	if err == nil {
@@ -207,6 +215,8 @@ func Columns(t *metav1.Table, wide bool) []string {
 type Row struct {
 	Namespace string
 	Cells     []string
+	// Object is the row's, with metadata alone unless Query.Full asked for all of it; nil if it cannot be read.
+	Object api.Object
 }
 
 // Rows are the table's lines with the named columns; one that the table does not have is "<none>".
@@ -219,7 +229,7 @@ func Rows(t *metav1.Table, columns []string) []Row {
 	for _, r := range t.Rows {
 		row := Row{Cells: make([]string, len(columns))}
 		if o, err := canonical.Parse(r.Object.Raw); err == nil {
-			row.Namespace = api.IDOf(o).Namespace
+			row.Namespace, row.Object = api.IDOf(o).Namespace, o
 		}
 		for i, c := range columns {
 			row.Cells[i] = "<none>"
@@ -245,6 +255,14 @@ func Annotated(o api.Object, key, value string) api.Object {
 	marks[key] = value
 	meta["annotations"], o["metadata"] = marks, meta
 	return o
+}
+
+// Annotation is the value of an annotation, empty if o does not have it.
+func Annotation(o api.Object, key string) string {
+	meta, _ := o["metadata"].(map[string]any)
+	marks, _ := meta["annotations"].(map[string]any)
+	s, _ := marks[key].(string)
+	return s
 }
 
 // Age is a duration as kubectl prints it.

@@ -56,7 +56,7 @@ func (c *object) versioned(id api.ID) api.ID {
 // asks tells whether w is the order that stands.
 func (c *object) asks(w *Work) bool {
 	return c.work != nil && w.ID == c.work.ID && w.Hash == c.work.Hash &&
-		w.Overwrite == c.work.Overwrite && w.Suspended == c.work.Suspended && w.Retain == c.work.Retain
+		w.Overwrite == c.work.Overwrite && w.Suspended == c.work.Suspended && w.Retain == c.work.Retain && w.Rules == c.work.Rules
 }
 
 // retires tells whether r is the order that stands.

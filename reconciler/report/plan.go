@@ -165,6 +165,10 @@ func resource(id api.ID) Resource {
 	return Resource{APIVersion: id.APIVersion(), Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
 
+func (r Resource) id() api.ID {
+	return record.ObjectRef(r).ID()
+}
+
 func (p *Plan) binding(row decide.BindingRow) {
 	b := Binding{
 		Namespace: row.Key.Namespace, Name: row.Key.Name, Resource: resource(row.Template), Change: row.Change,
@@ -207,7 +211,7 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 	for _, row := range d.Works {
 		changed[row.Path] = row.Change
 		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change}
-		w.Diff = diff(row.Path, text(previous.Works[row.Path]), text(d.Next.Works[row.Path]))
+		w.Diff = Diff(row.Path, text(previous.Works[row.Path]), text(d.Next.Works[row.Path]))
 		p.Works = append(p.Works, w)
 		p.Summary.Works[row.Change]++
 	}
@@ -229,7 +233,8 @@ func text(w record.Work) string {
 	return string(w.Text())
 }
 
-func diff(path, before, after string) string {
+// Diff is the unified diff of a file, empty if nothing differs; an empty side is a file that is not there.
+func Diff(path, before, after string) string {
 	if before == after {
 		return ""
 	}

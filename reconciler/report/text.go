@@ -31,7 +31,9 @@ func Findings(w io.Writer, s Style, findings []render.Finding) {
 	}
 }
 
-// flat is clean text on one line: what comes from users forges no line and no column.
+// Flat is clean text on one line: what comes from users forges no line and no column.
+func Flat(s string) string { return flat(s) }
+
 func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
 // clean takes out what could steer a terminal.
@@ -82,7 +84,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s %s on %s\n", work.Change, flat(work.Resource.String()), flat(work.Cluster))
-		printDiff(w, s, work.Diff)
+		PrintDiff(w, s, work.Diff)
 	}
 	fmt.Fprintf(w, "\n%s\n", p.Line())
 }
@@ -97,7 +99,8 @@ func (b Binding) message() string {
 	return b.Message
 }
 
-func printDiff(w io.Writer, s Style, diff string) {
+// PrintDiff prints a diff for a terminal.
+func PrintDiff(w io.Writer, s Style, diff string) {
 	for line := range strings.Lines(diff) {
 		code := ""
 		switch {

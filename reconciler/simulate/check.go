@@ -89,6 +89,12 @@ func (c *checker) observe(in decide.Input) {
 			c.down[name] = c.now
 		}
 	}
+	for p, left := range c.left {
+		// A block that has ended is over, whatever the policy says later.
+		if b := c.state.Bindings[p.key]; b == nil || !blocks(b, c.now.Sub(left)) {
+			delete(c.left, p)
+		}
+	}
 	for key, b := range c.state.Bindings {
 		id := identity(b)
 		for name, m := range c.fleet.members {
@@ -186,19 +192,23 @@ func (c *checker) blocks(key record.BindingKey, old, next *workv1alpha2.Resource
 			continue
 		}
 		c.placed[p] = c.now
-		left, known := c.left[p]
-		if !known || next.Spec.Failover == nil || next.Spec.Failover.Application == nil {
-			continue
-		}
-		block := 600 * time.Second
-		if s := next.Spec.Failover.Application.BlockPredecessorSeconds; s != nil {
-			block = time.Duration(*s) * time.Second
-		}
-		if block == 0 || c.now.Sub(left) < block {
-			return c.broken(3, "%s comes back to %s %s after it left, and is blocked there for %s", key, t.Name, c.now.Sub(left), block)
+		if left, known := c.left[p]; known && blocks(next, c.now.Sub(left)) {
+			return c.broken(3, "%s comes back to %s %s after it left", key, t.Name, c.now.Sub(left))
 		}
 	}
 	return nil
+}
+
+// blocks tells whether a member is refused so long after the binding left it.
+func blocks(b *workv1alpha2.ResourceBinding, after time.Duration) bool {
+	if b.Spec.Failover == nil || b.Spec.Failover.Application == nil {
+		return false
+	}
+	block := 600 * time.Second
+	if s := b.Spec.Failover.Application.BlockPredecessorSeconds; s != nil {
+		block = time.Duration(*s) * time.Second
+	}
+	return block == 0 || after < block
 }
 
 // leaves is invariant 5, for what leaves by a task and what should.

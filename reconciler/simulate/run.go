@@ -75,7 +75,7 @@ var ErrNoSource = errors.New("is not among the sources")
 // Run plays a scenario. The error is a *Violation where an invariant broke; the result then is what
 // there was until then.
 func Run(s *Scenario, o Options) (*Result, error) {
-	r := &runner{Scenario: s, Options: o, start: s.start(), result: &Result{}, memo: decide.NewMemo(), past: map[string]fs.FS{}, state: record.New()}
+	r := &runner{Scenario: s, Options: o, start: s.Begin(), result: &Result{}, memo: decide.NewMemo(), past: map[string]fs.FS{}, state: record.New()}
 	if r.Branch == nil {
 		r.Branch = NewMemory()
 	}

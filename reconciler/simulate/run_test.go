@@ -230,7 +230,7 @@ func TestStories(t *testing.T) {
 			story: story{spec: appFailover(""), members: 1, until: "9m", events: "60s " + sick + "\n5m source: more",
 				more: "== more.txt ==\n"},
 			want: []string{
-				"2m0s ApplicationFailure blocked: should leave m1 and has nowhere to go: 0/1 clusters are available: 1 cluster(s) is in the process of eviction.",
+				"2m0s ApplicationFailure blocked: should leave m1 and has nowhere to go: there is no other member",
 				"5m0s ApplicationFailure failover: m1 -> m2; " + unhealthy("01:00", "02:00"), "5m1s PurgeDone leave: m1; the workload is healthy on m2"}, at: "m2=1"},
 		{name: "no opt-in: a member that is down keeps it",
 			story: story{spec: `placement: {clusterAffinity: {clusterNames: [m1, m2]}, spreadConstraints: [{spreadByField: cluster, maxGroups: 1}]}, failover: {}`,

@@ -166,8 +166,8 @@ func (e *Event) check() error {
 
 var healths = []workv1alpha2.ResourceHealth{workv1alpha2.ResourceHealthy, workv1alpha2.ResourceUnhealthy, workv1alpha2.ResourceUnknown}
 
-// start is the clock at the beginning.
-func (s *Scenario) start() time.Time {
+// Begin is the clock at the beginning.
+func (s *Scenario) Begin() time.Time {
 	if t, err := time.Parse(time.RFC3339, s.Start); err == nil {
 		return t.UTC()
 	}

@@ -17,6 +17,15 @@ func (r Reference) selector() string {
 	return metav1.FormatLabelSelector(r.LabelSelector)
 }
 
+// String is "Kind namespace/name", or the selector in braces instead of the name.
+func (r Reference) String() string {
+	id := api.ID{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+	if r.LabelSelector != nil {
+		id.Name = "{" + r.selector() + "}"
+	}
+	return id.String()
+}
+
 func (r Reference) validate() error {
 	switch {
 	case r.APIVersion == "":

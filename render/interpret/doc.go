@@ -15,6 +15,9 @@
 //  5. what holds for any kind: no replicas, nothing to revise, retain or aggregate, the whole status
 //     is reported, no dependencies, and health by the conventions of kstatus.
 //
+// Layer 5 is documented where it differs from Karmada: Health of a kind without a rule. What each kind of
+// layers 3 and 4 answers is written down in testdata/kinds, a table for each.
+//
 // An error in a layer is the answer; lower layers are not asked.
 //
 // # Webhooks
@@ -49,7 +52,8 @@
 // without random, os.time and os.date for given times, and require("kube"). It may take a million
 // steps and make 32 MiB of data; both are counted, never timed, and what a single instruction could
 // do without bound (see guard.go, pattern.go) is counted by its size. A script that breaks a limit,
-// fails, or returns what it must not is a *ScriptError, the health of its object Unknown.
+// fails, or returns what it must not is a *ScriptError, the health of its object Unknown. Failures makes
+// one finding of all objects for which a rule fails in the same way, where the rule stands.
 //
 // Differs from Karmada: there the limit is one second of time, math.random and the clock are there,
 // and globals can leak from one call to the next.

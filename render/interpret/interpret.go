@@ -15,6 +15,7 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/manifest"
 )
 
 // Operation is one question about a kind, in Karmada's words.
@@ -66,6 +67,7 @@ func kindOfID(id api.ID) kind { return kind{id.Group, id.Version, id.Kind} }
 type Interpreter struct {
 	user     map[rule][]*script
 	hash     string
+	origins  map[string]*manifest.Object // of customizations, by name; only with Compile
 	webhooks []*Webhook
 	answers  Answers // nil: webhooks are left out
 }
@@ -151,9 +153,10 @@ func New(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*In
 	return i, problems
 }
 
-// Check is New for those who only want to know what is wrong: it also runs each script once, with
-// nothing to work on, and reports the ones that do not define their function.
-func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) []Problem {
+// Check is New for those who want to know all that is wrong: it also runs each script once, with
+// nothing to work on, and reports the ones that do not define their function. They stay, and give no
+// answer when they are asked.
+func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*Interpreter, []Problem) {
 	i, problems := New(customizations)
 	for _, op := range operations {
 		for key, scripts := range i.user {
@@ -170,7 +173,7 @@ func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) []
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Customization, b.Customization), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
-	return problems
+	return i, problems
 }
 
 // Hash names the user's scripts: two interpreters with one hash give the same answers about kinds that
@@ -199,6 +202,26 @@ func (i *Interpreter) Has(id api.ID, op Operation) bool {
 	return len(scripts) > 0 || webhook != nil || native[k].has(op)
 }
 
+// Layer names who answers the operation for the object's kind: "customization web", "built-in
+// ray_job.lua", "webhook rules/health.example.com", "native", or "" where no layer has a rule of its own.
+func (i *Interpreter) Layer(id api.ID, op Operation) string {
+	k := kindOfID(id)
+	scripts, webhook := i.rules(k, op)
+	var names []string
+	for _, s := range scripts {
+		names = append(names, s.where())
+	}
+	switch {
+	case webhook != nil:
+		return "webhook " + webhook.String()
+	case len(names) > 0:
+		return strings.Join(names, ", ")
+	case native[k].has(op):
+		return "native"
+	}
+	return ""
+}
+
 // Replicas is how much of a workload is to run.
 type Replicas struct {
 	// Workload: some rule knows the kind's replicas or components. If false the rest is zero.
@@ -213,13 +236,27 @@ type Replicas struct {
 
 // Replicas reads the size of a template. A kind with a rule for components has those and no count.
 func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
-	k := kindOf(o)
-	if scripts, webhook := i.rules(k, InterpretComponent); len(scripts) > 0 {
-		components, err := scripts[0].components(o)
+	if scripts, webhook := i.rules(kindOf(o), InterpretComponent); len(scripts) > 0 || webhook != nil {
+		components, err := i.Components(o)
 		return Replicas{Workload: true, Components: components}, err
-	} else if webhook != nil {
-		return i.askReplicas(webhook, InterpretComponent, o)
 	}
+	return i.Count(o)
+}
+
+// Components are the parts of a workload that has several; nil where no rule knows any.
+func (i *Interpreter) Components(o api.Object) ([]workv1alpha2.Component, error) {
+	if scripts, webhook := i.rules(kindOf(o), InterpretComponent); len(scripts) > 0 {
+		return scripts[0].components(o)
+	} else if webhook != nil {
+		replicas, err := i.askReplicas(webhook, InterpretComponent, o)
+		return replicas.Components, err
+	}
+	return nil, nil
+}
+
+// Count is Replicas without components: the number that a rule for InterpretReplica gives.
+func (i *Interpreter) Count(o api.Object) (Replicas, error) {
+	k := kindOf(o)
 	if scripts, webhook := i.rules(k, InterpretReplica); len(scripts) > 0 {
 		return scripts[0].replicas(o)
 	} else if webhook != nil {
@@ -262,6 +299,14 @@ func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 		return retain(desired, live), nil
 	}
 	return desired, nil
+}
+
+// Keeps tells whether Retain has to be asked before objects of the kind are applied. Server-side apply
+// leaves alone what it does not send, which is all that most native rules keep.
+func (i *Interpreter) Keeps(id api.ID) bool {
+	k := kindOfID(id)
+	scripts, webhook := i.rules(k, Retain)
+	return len(scripts) > 0 || webhook != nil || native[k].shared
 }
 
 // Health says how the object on a member is. A rule that fails gives Unknown and the error.

@@ -62,8 +62,10 @@ func (m *machine) getResourceQuantity(l *lua.LState) int {
 // template reads a pod template argument.
 func (m *machine) template() map[string]any {
 	table := m.state.CheckTable(1)
+	left := m.bytes
 	value, err := m.result(table)
 	m.must(err)
+	m.spend((left - m.bytes) >> 4) // reading takes time as well as memory
 	return object(value)
 }
 
@@ -109,5 +111,6 @@ func (m *machine) pushed(v any) {
 		m.must(fmt.Errorf("convert %T: %w", v, err))
 	}
 	m.must(m.take(4 * len(text)))
+	m.spend(len(text) >> 2)
 	m.state.Push(m.value(value))
 }

@@ -4,9 +4,11 @@ import "github.com/godwit-gitops/godwit/api"
 
 // rules are the native answers for one kind; nil means that the kind has none of its own.
 type rules struct {
-	replicas     func(api.Object) (Replicas, error)
-	revise       []string // the field that takes the number
-	retain       func(desired, live api.Object) api.Object
+	replicas func(api.Object) (Replicas, error)
+	revise   []string // the field that takes the number
+	retain   func(desired, live api.Object) api.Object
+	// shared: what is retained is in a value that an apply would set or claim as a whole.
+	shared       bool
 	aggregate    func(template api.Object, items []StatusItem) api.Object
 	dependencies func(api.Object) []Reference
 	health       func(live api.Object) bool
@@ -81,8 +83,8 @@ var native = map[kind]rules{
 	},
 	{"", "v1", "PersistentVolume"}:      {retain: retainPersistentVolume, aggregate: aggregatePersistentVolume},
 	{"", "v1", "PersistentVolumeClaim"}: {retain: retainPersistentVolumeClaim, health: claimHealthy, aggregate: aggregatePersistentVolumeClaim},
-	{"", "v1", "ServiceAccount"}:        {retain: retainServiceAccount},
-	{"", "v1", "Secret"}:                {retain: retainSecret},
+	{"", "v1", "ServiceAccount"}:        {retain: retainServiceAccount, shared: true},
+	{"", "v1", "Secret"}:                {retain: retainSecret, shared: true},
 	{"policy", "v1", "PodDisruptionBudget"}: {
 		health:    budgetHealthy,
 		reflect:   reflectFields("disruptionsAllowed", "expectedPods", "desiredHealthy", "currentHealthy", "disruptedPods"),

@@ -45,15 +45,22 @@ type ScriptError struct {
 }
 
 func (e *ScriptError) Error() string {
-	where := "customization " + e.Customization
-	if e.Field == "" {
-		where = e.Customization
-	}
+	where := whose(e.Customization, e.Field)
 	if e.Line > 0 {
 		return fmt.Sprintf("%s: %s: line %d: %s", where, e.Function, e.Line, e.Reason)
 	}
 	return fmt.Sprintf("%s: %s: %s", where, e.Function, e.Reason)
 }
+
+// whose names the script of a customization; one that is shipped has no field.
+func whose(customization, field string) string {
+	if field == "" {
+		return customization
+	}
+	return "customization " + customization
+}
+
+func (s *script) where() string { return whose(s.name, s.field) }
 
 type compileError struct {
 	line    int

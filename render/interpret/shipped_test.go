@@ -290,7 +290,7 @@ func TestStatusOfShippedKinds(t *testing.T) {
 		{"batch.volcano.sh/v1alpha1", "Job", `{running: 1, state: {phase: Running}}`, `{pending: 1, state: {phase: Pending}}`,
 			`{pending: 1, running: 1, succeeded: 0, failed: 0, terminating: 0, unknown: 0, state: {phase: Pending}}`},
 		{"kubeflow.org/v2beta1", "MPIJob", `{conditions: [{type: Running, status: "True", reason: R, message: m}], replicaStatuses: {Worker: {active: 2}}}`, `{conditions: [{type: Running, status: "False", reason: S}], replicaStatuses: {Worker: {active: 1, failed: 1}}}`,
-			`{conditions: [{type: Running, status: "False", reason: S, message: "a: m, b: False"}], replicaStatuses: {Worker: {active: 3, failed: 1}}}`},
+			`{conditions: [{type: Running, status: "True", reason: R, message: "a: m, b: False"}], replicaStatuses: {Worker: {active: 3, failed: 1}}}`},
 		{"kyverno.io/v1", "Policy", `{ready: true}`, `{ready: false}`, `{ready: false}`},
 		{"kustomize.toolkit.fluxcd.io/v1", "Kustomization", `{observedGeneration: 4, lastAppliedRevision: main, conditions: [{type: Ready, status: "True", reason: R, message: m, lastTransitionTime: "2026-01-01T00:00:00Z"}]}`,
 			`{observedGeneration: 4, lastAppliedRevision: main, conditions: [{type: Ready, status: "True", reason: R, message: k, lastTransitionTime: "2026-01-02T00:00:00Z"}]}`,

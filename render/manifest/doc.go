@@ -28,6 +28,8 @@
 //	duplicate-object   (Settle) the same object stands twice
 //	cluster-scoped     (Settle, warning) a namespace where none belongs
 //
+// [EditTaints] changes the taints of a Cluster in the text of its file and leaves all else as it is.
+//
 // It leaves to others: what the fields of a policy mean (render/policy), how a kustomization is
 // built (render/kustomize), and what happens to an object that is missing because its file is
 // broken ([Unit] says which files are).

@@ -64,17 +64,7 @@ type Cache struct {
 // has a method Hash(name string) (string, error), as snapshots of a branch have, it is used in place of reading
 // what is in the cache.
 func Read(fsys fs.FS, o Options) []Unit {
-	r := reader{
-		fsys:           fsys,
-		Options:        o,
-		old:            cmp.Or(o.Cache, &Cache{}),
-		new:            Cache{units: map[string]Unit{}, inputs: map[string][]string{}},
-		kustomizations: map[string]kustomization{},
-	}
-	r.MaxBytes = cmp.Or(r.MaxBytes, 4<<20)
-	r.MaxObjects = cmp.Or(r.MaxObjects, 100_000)
-	r.MaxDepth = cmp.Or(r.MaxDepth, 256)
-
+	r := newReader(fsys, o)
 	r.walk(".", nil)
 	roots, unused := r.roots()
 	for _, root := range roots {
@@ -98,6 +88,31 @@ func Read(fsys fs.FS, o Options) []Unit {
 		*o.Cache = r.new
 	}
 	return r.units
+}
+
+// Parse reads the text of one file, wherever it is from, as Read does. Of the options it takes the limits.
+func Parse(name string, data []byte, o Options) Unit {
+	r := newReader(nil, o)
+	if len(data) > r.MaxBytes {
+		return brokenUnit(name, r.tooLarge())
+	}
+	u := r.parse(name, "", data)
+	r.units = []Unit{u}
+	r.limitObjects()
+	return r.units[0]
+}
+
+func newReader(fsys fs.FS, o Options) *reader {
+	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<20)
+	o.MaxObjects = cmp.Or(o.MaxObjects, 100_000)
+	o.MaxDepth = cmp.Or(o.MaxDepth, 256)
+	return &reader{
+		fsys:           fsys,
+		Options:        o,
+		old:            cmp.Or(o.Cache, &Cache{}),
+		new:            Cache{units: map[string]Unit{}, inputs: map[string][]string{}},
+		kustomizations: map[string]kustomization{},
+	}
 }
 
 type reader struct {
@@ -207,7 +222,11 @@ func (r *reader) read(name string) ([]byte, error) {
 			data = slices.Grow(data, len(data))
 		}
 	}
-	return nil, fmt.Errorf("%w: more than %d bytes; split the file, or name it in %s", errTooLarge, r.MaxBytes, ignoreFile)
+	return nil, r.tooLarge()
+}
+
+func (r *reader) tooLarge() error {
+	return fmt.Errorf("%w: more than %d bytes; split the file, or name it in %s", errTooLarge, r.MaxBytes, ignoreFile)
 }
 
 // unit adds the unit that read makes of name. A panic in it is this unit's trouble alone.
@@ -239,6 +258,13 @@ func (r *reader) file(name string) Unit {
 			return u
 		}
 	}
+	u := r.parse(name, hash, data)
+	r.new.units[name] = u
+	return u
+}
+
+// parse reads the documents of a file.
+func (r *reader) parse(name, hash string, data []byte) Unit {
 	u := Unit{Path: name, Hash: hash}
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		data = nil
@@ -250,7 +276,6 @@ func (r *reader) file(name string) Unit {
 	for i, c := range split(data) {
 		r.document(&u, c, i+1)
 	}
-	r.new.units[name] = u
 	return u
 }
 

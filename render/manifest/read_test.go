@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
@@ -746,5 +747,24 @@ func TestASlipInAKindThatDecidesIsNoRemoval(t *testing.T) {
 	f := units[0].Findings[0]
 	if f.Code != "unknown-kind" || f.Line != 2 || !strings.Contains(f.Message, "OverridePolicy") {
 		t.Errorf("finding %s, want unknown-kind at line 2 that names OverridePolicy", f)
+	}
+}
+
+// TestParseIsReadOfOneFile: a text gives the same unit as a file of a tree, but for its hash.
+func TestParseIsReadOfOneFile(t *testing.T) {
+	for _, text := range []string{
+		"", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "apiVersion: v1\nkind: Pod\n---\nkind: [\n", "\xff\xfea",
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a}}, 1]\n",
+	} {
+		want := Read(fstest.MapFS{"a.yaml": {Data: []byte(text)}}, Options{})[0]
+		got := Parse("a.yaml", []byte(text), Options{})
+		want.Hash = ""
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Object{})); diff != "" {
+			t.Errorf("Parse(%q): %s", text, diff)
+		}
+	}
+	u := Parse("<stdin>", []byte("apiVersion: v1\n"), Options{MaxBytes: 5})
+	if !u.Broken || len(u.Findings) != 1 || u.Findings[0].Code != "too-large" {
+		t.Errorf("a text over the limit gives %+v", u)
 	}
 }

@@ -5,6 +5,7 @@ import "bytes"
 // chunk is the text of one document within a file.
 type chunk struct {
 	data    []byte
+	at      int // where data begins in the file
 	first   int // line on which data begins, from 1
 	content int // line of the first content, which is what people call the line of the document
 }
@@ -24,7 +25,7 @@ func split(data []byte) (chunks []chunk) {
 	directive, marked := false, false
 	emit := func(end, next, line int) {
 		if open.content > 0 || marked {
-			open.data = data[start:end]
+			open.data, open.at = data[start:end], start
 			chunks = append(chunks, open)
 		}
 		start, open = next, chunk{first: line}

@@ -79,18 +79,25 @@ function common.report(obj, fields)
   return out
 end
 
--- united makes one list of conditions of those on all members. One is True where it is True
--- everywhere; the message says who says what.
+-- somewhere are the conditions that tell of trouble or of work under way, which is there as soon as one
+-- member has it. All others tell of something that is reached, by every member or not at all.
+local somewhere = "Failed RayClusterReplicaFailure Stalled Degraded Suspended Running Restarting Reconciling UpgradeInProgress"
+
+-- united makes one list of conditions of those on all members that report something. One that is to be
+-- reached everywhere is Unknown where a member says nothing of it; the message says who says what.
 function common.united(items)
-  local united, known = {}, {}
+  local united, known, reports = {}, {}, 0
   for _, item in ipairs(items) do
+    if item.status ~= nil then
+      reports = reports + 1
+    end
     for _, condition in ipairs(common.field(item, "status", "conditions") or {}) do
       local one = known[condition.type]
       if one == nil then
         one = {type = condition.type, status = condition.status, reason = condition.reason, messages = {}}
         known[condition.type] = one
         table.insert(united, one)
-      elseif one.status == "True" and condition.status ~= "True" then
+      elseif (one.status == "True") ~= common.oneOf(one.type, somewhere) and (condition.status == "True") ~= (one.status == "True") then
         one.status, one.reason = condition.status, condition.reason
       end
       local when = condition.lastTransitionTime
@@ -101,6 +108,9 @@ function common.united(items)
     end
   end
   for _, one in ipairs(united) do
+    if one.status == "True" and #one.messages < reports and not common.oneOf(one.type, somewhere) then
+      one.status = "Unknown"
+    end
     one.message = table.concat(one.messages, ", ")
     one.messages = nil
   end
@@ -147,6 +157,18 @@ function common.aggregate(obj, items, how)
     status.observedGeneration = obj.metadata.generation
   end
   return obj
+end
+
+-- worst is the item of the member that is worst off: the one whose status has, under the path, the word
+-- that comes first in order; nil if none of them has any.
+function common.worst(items, order, ...)
+  for word in string.gmatch(order, "%S+") do
+    for _, item in ipairs(items) do
+      if common.field(item, "status", ...) == word then
+        return item
+      end
+    end
+  end
 end
 
 -- jobs aggregates what training jobs report: conditions, times, and the pods of each role.

@@ -36,14 +36,8 @@ end
 -- The phase is that of the member that is furthest from done.
 function AggregateStatus(obj, items)
   obj = common.aggregate(obj, items, {sums = counters, earliest = "startTime", latest = "completionTime", conditions = true})
-  for _, phase in ipairs({"failed", "paused", "running", "completed"}) do
-    for _, item in ipairs(items) do
-      if common.field(item, "status", "phase") == phase then
-        obj.status.phase = phase
-        return obj
-      end
-    end
-  end
+  local worst = common.worst(items, "failed paused running completed", "phase")
+  obj.status.phase = common.field(worst, "status", "phase") or obj.status.phase
   return obj
 end
 

@@ -10,11 +10,19 @@ function InterpretHealth(obj)
     or status.jobDeploymentStatus == "Complete" and status.jobStatus == "SUCCEEDED"
 end
 
+-- The states are those of the members that are worst off.
 function AggregateStatus(obj, items)
-  return common.aggregate(obj, items, {
-    sums = "succeeded failed", any = "jobId jobStatus jobDeploymentStatus rayClusterName dashboardURL message reason",
+  obj = common.aggregate(obj, items, {
+    sums = "succeeded failed", any = "jobId rayClusterName dashboardURL message reason",
     earliest = "startTime", latest = "endTime",
   })
+  for name, order in pairs({
+    jobStatus = "FAILED STOPPED PENDING RUNNING SUCCEEDED",
+    jobDeploymentStatus = "ValidationFailed Failed Suspending Suspended Retrying Initializing Waiting Running Complete",
+  }) do
+    obj.status[name] = common.field(common.worst(items, order, name), "status", name) or obj.status[name]
+  end
+  return obj
 end
 
 function GetDependencies(obj)

@@ -46,12 +46,17 @@ function InterpretHealth(obj)
   return state ~= nil and state ~= "" and state ~= "FAILED"
 end
 
-local fields = "applicationState driverInfo executorState submissionAttempts executionAttempts sparkApplicationId submissionID"
+local fields = "driverInfo executorState submissionAttempts executionAttempts sparkApplicationId submissionID"
 
 function ReflectStatus(obj)
-  return common.report(obj, fields .. " lastSubmissionAttemptTime terminationTime")
+  return common.report(obj, fields .. " applicationState lastSubmissionAttemptTime terminationTime")
 end
 
+-- The state is that of the member that is worst off.
 function AggregateStatus(obj, items)
-  return common.aggregate(obj, items, {any = fields, latest = "lastSubmissionAttemptTime terminationTime"})
+  obj = common.aggregate(obj, items, {any = fields, latest = "lastSubmissionAttemptTime terminationTime"})
+  local order = "FAILED FAILING SUBMISSION_FAILED INVALIDATING PENDING_RERUN UNKNOWN NEW SUBMITTED RUNNING SUCCEEDING COMPLETED"
+  obj.status.applicationState = common.field(common.worst(items, order, "applicationState", "state"), "status", "applicationState")
+    or obj.status.applicationState
+  return obj
 end

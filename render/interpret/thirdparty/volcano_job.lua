@@ -26,14 +26,7 @@ end
 -- The state is that of the member that is worst off.
 function AggregateStatus(obj, items)
   obj = common.aggregate(obj, items, {sums = counters, any = "version minAvailable"})
-  local order = {"Failed", "Aborted", "Aborting", "Terminated", "Terminating", "Restarting", "Pending", "Running", "Completing", "Completed"}
-  for _, phase in ipairs(order) do
-    for _, item in ipairs(items) do
-      if common.field(item, "status", "state", "phase") == phase then
-        obj.status.state = item.status.state
-        return obj
-      end
-    end
-  end
+  local order = "Failed Aborted Aborting Terminated Terminating Restarting Pending Running Completing Completed"
+  obj.status.state = common.field(common.worst(items, order, "state", "phase"), "status", "state") or obj.status.state
   return obj
 end

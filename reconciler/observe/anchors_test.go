@@ -1,0 +1,50 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestOneAnchorThatAnswersIsEnough(t *testing.T) {
+	down := map[string]bool{}
+	a := &Anchors{Addresses: []string{"a:1", "b:2"}, Timeout: time.Minute, Dial: func(_ context.Context, address string) error {
+		if down[address] {
+			return errors.New("no route to " + address)
+		}
+		return nil
+	}}
+	for _, c := range []struct {
+		down []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"a:1"}, ""},
+		{[]string{"b:2"}, ""},
+		{[]string{"a:1", "b:2"}, "none of the 2 anchors can be reached"},
+		{[]string{"a:1"}, ""},
+	} {
+		clear(down)
+		for _, address := range c.down {
+			down[address] = true
+		}
+		a.look(t.Context())
+		got := a.CutOff()
+		if len(got) > len(c.want) && c.want != "" {
+			got = got[:len(c.want)]
+		}
+		if got != c.want {
+			t.Errorf("with %v down: %q, want %q", c.down, a.CutOff(), c.want)
+		}
+	}
+}
+
+func TestBeingStoppedIsNoOutage(t *testing.T) {
+	a := &Anchors{Addresses: []string{"a:1"}, Timeout: time.Minute, Dial: func(ctx context.Context, _ string) error { return ctx.Err() }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a.look(ctx); a.CutOff() != "" {
+		t.Errorf("cut off: %s", a.CutOff())
+	}
+}
