@@ -87,10 +87,15 @@ func isScheduled(b *workv1alpha2.ResourceBinding) bool {
 // watch is what the copies of a binding look like beside those works, with the timers on their health.
 func (p *pass) watch(b *bound, binding *workv1alpha2.ResourceBinding, works map[string]record.Work) []workv1alpha2.AggregatedStatusItem {
 	items, stale := p.copies(b, binding, works)
-	if !managed(&binding.Spec) && !failover.Watched(&b.next.Spec) {
+	if !managed(&binding.Spec) && !failover.Watched(&b.next.Spec) && !slices.ContainsFunc(items, timed) {
 		return items
 	}
 	return failover.Watch(&b.next.Spec, p.lastSeen(b, binding), items, stale, p.Now, p.Options.Failover)
+}
+
+// timed: the copy has timers on record.
+func timed(item workv1alpha2.AggregatedStatusItem) bool {
+	return item.Settled || item.CreationTimestamp != nil || item.LastHealthTransitionTime != nil
 }
 
 // threaten finds what makes a binding leave its clusters, now or later.

@@ -3,6 +3,7 @@ package decide
 import (
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,9 +13,31 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 )
 
+// Repeat is the input of the decision that made next of prev, with what was observed then as far as it
+// is on record. The rest is in's: source, time, and options.
+func Repeat(in Input, prev, next *record.State) Input {
+	in.Previous, in.Seen, in.Memo = prev, Recall(prev, next, in.Edited), nil
+	return in
+}
+
+// Differ names the files of two states that differ, sorted; state.yaml, which tells when something was
+// decided, is not among them.
+func Differ(a, b *record.State) ([]string, error) {
+	files, err := record.Diff(a, b)
+	var paths []string
+	for _, f := range files {
+		if f.Path != record.MetaPath {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths, err
+}
+
 // Recall gives back what was observed when next was decided after prev, as far as decisions depend
-// on it: what decisions depend on is on record. Deciding on it again gives next.
-func Recall(prev, next *record.State) Observations {
+// on it: what decisions depend on is on record. Copies that were applied were so as prev had them: what
+// next changes of them nobody had applied yet. Bindings that people edited are the exception: what
+// they put on the branch was on no member.
+func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Observations {
 	seen := Observations{Members: map[string]MemberFacts{}}
 	for name, c := range next.Members {
 		ready := readiness(c)
@@ -29,12 +52,20 @@ func Recall(prev, next *record.State) Observations {
 		facts.APIsComplete = slices.ContainsFunc(c.Status.Conditions, isComplete)
 		seen.Members[name] = facts
 	}
-	for _, b := range next.Bindings {
-		id := templateOf(b).Unversioned()
+	for key, b := range next.Bindings {
+		id := templateOf(b)
+		_, edited := edited[key]
 		for _, item := range b.Status.AggregatedStatus {
-			if facts, ok := seen.Members[item.ClusterName]; ok {
-				facts.Copies[id] = recalled(item)
+			facts, ok := seen.Members[item.ClusterName]
+			if !ok {
+				continue
 			}
+			path := record.WorkPath(item.ClusterName, id)
+			w, there := prev.Works[path]
+			if !there || edited {
+				w = next.Works[path]
+			}
+			facts.Copies[id.Unversioned()] = recalled(item, HashText(w.Hash))
 		}
 	}
 	for path, r := range prev.Retired {
@@ -54,11 +85,11 @@ func Recall(prev, next *record.State) Observations {
 	return seen
 }
 
-// recalled is a copy as it was seen.
-func recalled(item workv1alpha2.AggregatedStatusItem) CopyFacts {
+// recalled is a copy as it was seen, if that version of it was applied.
+func recalled(item workv1alpha2.AggregatedStatusItem, version string) CopyFacts {
 	facts := CopyFacts{Health: item.Health, Status: item.Status}
 	if item.Applied {
-		facts.Applied = AppliedAsDecided
+		facts.Applied = version
 	}
 	facts.Reason, facts.Message, _ = strings.Cut(item.AppliedMessage, ": ")
 	return facts

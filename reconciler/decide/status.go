@@ -62,7 +62,7 @@ func (p *pass) aggregate() {
 		if settled {
 			continue
 		}
-		if p.Now.Before(due) && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
+		if p.Now.Before(due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
 			p.wakeAt(due)
 			continue
 		}

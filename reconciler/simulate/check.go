@@ -139,8 +139,30 @@ func (c *checker) sameAfterRestart(in decide.Input, d *decide.Decision) error {
 	if again, err = c.decide(fixed); err != nil {
 		return err
 	}
+	if err := c.repeats(in, state, d); err != nil {
+		return err
+	}
 	if again.Commit != nil {
 		return c.broken(6, "deciding again on what was decided changes it: %s\n%s", again.Commit.Subject, again.Commit.Body)
+	}
+	return nil
+}
+
+// repeats is invariant 7: what is on record is enough to decide the same again.
+func (c *checker) repeats(in decide.Input, before *record.State, d *decide.Decision) error {
+	if d.Commit == nil {
+		return nil
+	}
+	again, err := c.decide(decide.Repeat(in, before, d.Next))
+	if err != nil {
+		return err
+	}
+	if files, err := decide.Differ(again.Next, d.Next); err != nil || len(files) > 0 {
+		instead := "nothing"
+		if again.Commit != nil {
+			instead = again.Commit.Subject
+		}
+		return c.broken(7, "deciding %q again from the record gives %s: %v %v", d.Commit.Subject, instead, err, files)
 	}
 	return nil
 }

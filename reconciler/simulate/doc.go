@@ -14,7 +14,8 @@
 //  3. nothing goes to a member that is blocked for it;
 //  4. a process that just started decides the same;
 //  5. nothing leaves earlier than it is tolerated, nor later;
-//  6. the branch always reads back whole, and deciding on it again changes nothing.
+//  6. the branch always reads back whole, and deciding on it again changes nothing;
+//  7. deciding again from what is on record gives what is on record.
 //
 // The package is pure: equal scenarios and seeds give equal timelines.
 package simulate
