@@ -290,7 +290,7 @@ func (q *interpretation) run(cmd *cobra.Command, output string) error {
 	case a.Webhook != "": // was said
 	case a.Rule == "":
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s %s has no rule for %s; this is what holds for any kind\n", a.Resource.APIVersion, a.Resource.Kind, op.name)
-	case len(q.files) > 0 && !strings.HasPrefix(a.Rule, "customization "):
+	case len(q.targets) > 0 && !strings.HasPrefix(a.Rule, "customization "):
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: no customization of -f has %s for %s %s; the rule is %s\n", op.name, a.Resource.APIVersion, a.Resource.Kind, a.Rule)
 	}
 	out := cmd.OutOrStdout()

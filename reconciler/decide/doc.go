@@ -27,10 +27,10 @@
 // No answer is recorded as such: what came of it is, and stands in for it where nobody asks, as in a plan
 // or a replay. The replicas and requirements are in the binding's spec, the revised object is the work,
 // dependencies are the requiredBy of other bindings, health is in aggregatedStatus. To decide again what
-// was decided, Recorded is the state that came of it. What cannot be told from the record: the works of a
-// template that changed since, what a webhook would answer to a template that was never placed, and
-// whether an override that changed since would change the work; the finding webhook-not-asked says for
-// how many answers that is so.
+// was decided, Recorded is the state that came of it: see Repeat. What cannot be told from the record: the
+// works of a template that changed since, what a webhook would answer to a template that was never placed,
+// and whether an override that changed since would change the work; the finding webhook-not-asked says
+// for how many answers that is so.
 //
 // It leaves reading, committing and applying to its callers.
 package decide

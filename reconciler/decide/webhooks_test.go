@@ -441,7 +441,7 @@ func TestADecisionIsMadeAgainFromTheRecord(t *testing.T) {
 	next := foos(6) + file("b.yaml", foo("b", 3), strings.Replace(fooPolicy, "{name: foo,", "{name: b,", 1))
 	w.hear(w.push(next), s)
 	recorded := w.readBack()
-	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: before, Recorded: recorded, Now: w.now, Options: w.options})
+	d, err := decide.Next(decide.Repeat(decide.Input{Source: w.source, Past: w.past, Answers: w.answers, Now: w.now, Options: w.options}, before, recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
