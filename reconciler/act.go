@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -119,8 +121,9 @@ func (r *Reconciler) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Failure is a member that does not hold what it should.
+// Failure is a member that does not hold what it should, or a webhook that did not say what that is.
 type Failure struct {
+	// Member is empty where a webhook is missing.
 	Member  string
 	Object  string
 	Message string
@@ -143,7 +146,8 @@ func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure
 		if over || final {
 			r.Options.StatusInterval = 0
 		}
-		if _, err := r.Pass(ctx); err != nil {
+		wake, err := r.Pass(ctx)
+		if err != nil {
 			return nil, err
 		}
 		if over {
@@ -155,14 +159,27 @@ func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure
 			}
 			continue // nothing is under way that would tell of its end
 		}
+		retry := r.retry(wake)
 		select {
 		case <-ctx.Done():
 			return pending, ctx.Err()
 		case <-deadline.C():
 			over = true
 		case <-r.Fleet.Changed():
+		case <-r.answered():
+		case <-retry.C():
 		}
+		retry.Stop()
 	}
+}
+
+// retry rings when a webhook that failed is to be asked again, and never if there is none.
+func (r *Reconciler) retry(wake time.Time) clock.Timer {
+	wait := time.Duration(math.MaxInt64)
+	if len(r.unanswered) > 0 && !wake.IsZero() {
+		wait = max(0, wake.Sub(r.Clock.Now()))
+	}
+	return r.Clock.NewTimer(wait)
 }
 
 // pending lists what is not as it should be yet; done means that nothing is.
@@ -193,6 +210,9 @@ func (r *Reconciler) pending() (failures []Failure, done bool) {
 				failures = append(failures, Failure{name, id.String(), "not deleted yet " + c.Message})
 			}
 		}
+	}
+	for _, u := range r.unanswered {
+		failures = append(failures, Failure{"", u.Question.String(), u.Message()})
 	}
 	return failures, len(failures) == 0
 }

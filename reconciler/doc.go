@@ -2,6 +2,9 @@
 //
 //	source.Fetch  ->  store.Load  ->  fleet.Observe  ->  decide.Next  ->  store.Commit  ->  store.Push  ->  fleet.Set
 //
+// What a decision asks of interpreter webhooks is asked beside the passes; the answers are input of a
+// later one.
+//
 // It promises: nothing is applied or deleted that is not committed; a lost race means deciding again
 // on what is there now; a remote that does not answer delays nothing but its own push; a pass that
 // changes nothing writes nothing; a source or state that cannot be read leaves the last good one in

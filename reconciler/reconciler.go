@@ -48,6 +48,16 @@ type Fleet interface {
 	Changed() <-chan struct{}
 }
 
+// Webhooks ask interpreter webhooks what a decision has left open.
+type Webhooks interface {
+	// Ask replaces what is to be asked by what is due, and keeps the answers that were heard; it never blocks.
+	Ask(unanswered []decide.Unanswered, heard []interpret.Key)
+	// Answers are those known as of now: the same ones until Changed receives.
+	Answers() *decide.Answers
+	// Changed receives after Answers may give something new.
+	Changed() <-chan struct{}
+}
+
 // Config is what a Reconciler needs.
 type Config struct {
 	Source  Source
@@ -57,6 +67,8 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
+	Webhooks Webhooks
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
 	// that nobody can tell.
 	CutOff func() string
@@ -103,11 +115,12 @@ type Reconciler struct {
 	dropped map[string]record.Work          // by people, until the next commit
 	edited  map[record.BindingKey]time.Time // likewise
 
-	desired  map[string]Desired
-	acted    bool
-	spared   map[string]bool        // retired entries that were left out of desired
-	rules    *interpret.Interpreter // that the fleet keeps by
-	findings string                 // what was last reported, so that it is said once
+	desired    map[string]Desired
+	unanswered []decide.Unanswered // by webhooks, at the last decision
+	acted      bool
+	spared     map[string]bool        // retired entries that were left out of desired
+	rules      *interpret.Interpreter // that the fleet keeps by
+	findings   string                 // what was last reported, so that it is said once
 }
 
 // New prepares a Reconciler.
@@ -212,6 +225,7 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 		case <-r.Hints:
 			r.reload, r.refetch = true, true
 		case <-r.Fleet.Changed():
+		case <-r.answered():
 		}
 		if over == nil {
 			rest := r.Coalesce - r.Clock.Since(started)
@@ -427,15 +441,37 @@ func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(y
 	}
 }
 
+// decide decides, and has webhooks asked what the decision leaves open. Their answers are for a later pass:
+// no webhook holds one up.
 func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 	seen := r.Fleet.Observe()
 	if r.CutOff != nil {
 		seen.CutOff = r.CutOff()
 	}
-	return decide.Next(decide.Input{
+	in := decide.Input{
 		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
-	})
+	}
+	if r.Webhooks != nil {
+		in.Answers = r.Webhooks.Answers()
+	}
+	d, err := decide.Next(in)
+	if err != nil {
+		return nil, err
+	}
+	if r.Webhooks != nil {
+		r.Webhooks.Ask(d.Unanswered, d.Heard)
+	}
+	r.unanswered = d.Unanswered
+	return d, nil
+}
+
+// answered receives when a webhook answered.
+func (r *Reconciler) answered() <-chan struct{} {
+	if r.Webhooks == nil {
+		return nil
+	}
+	return r.Webhooks.Changed()
 }
 
 // past opens the earlier commits that the state refers to. One that cannot be opened is left out,

@@ -51,6 +51,9 @@ type Config struct {
 		SuccessThreshold time.Duration `mapstructure:"successThreshold"`
 		FailureThreshold time.Duration `mapstructure:"failureThreshold"`
 	} `mapstructure:"clusters"`
+	Webhooks struct {
+		AllowedHosts []string `mapstructure:"allowedHosts"`
+	} `mapstructure:"webhooks"`
 	Safety struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
@@ -126,7 +129,7 @@ var settings = map[string]any{
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
-	"safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
+	"webhooks.allowedHosts": []string{}, "safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
 var authSettings = []string{"username", "password", "passwordFile", "bearerToken", "bearerTokenFile", "caFile",
@@ -215,6 +218,11 @@ func (c *Config) check() error {
 	for _, anchor := range c.Failover.Anchors {
 		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {
 			return fmt.Errorf("failover.anchors: %q is no host:port", anchor)
+		}
+	}
+	for _, host := range c.Webhooks.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/@?# ") {
+			return fmt.Errorf("webhooks.allowedHosts: %q is no host; write it like interpreter.example.com or interpreter.example.com:8443", host)
 		}
 	}
 	for _, d := range []struct {

@@ -17,7 +17,9 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
+	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/interpret"
@@ -26,7 +28,7 @@ import (
 
 // interpretation is a call of "godwit interpret".
 type interpretation struct {
-	files             []string // with customizations
+	files             []string // with customizations and webhook configurations
 	desired, observed string
 	statuses          []string
 	replicas          int32
@@ -48,13 +50,20 @@ type target struct {
 	Operations []string `json:"operations"`
 }
 
+// hook is a webhook of a configuration.
+type hook struct {
+	Name string `json:"name"` // "configuration/name"
+	URL  string `json:"url"`
+}
+
 func newInterpret() *cobra.Command {
 	var q interpretation
 	cmd := &cobra.Command{
 		Use:   "interpret [-f CUSTOMIZATION] --observed FILE [--desired FILE] --operation OP",
 		Short: "Run one interpreter operation on an object, offline",
 		Long: `interpret answers what a kind means as the reconciler would: by the customizations of -f, else by the rule that is
-built in for the kind. Every file may be "-", the standard input. The operations, and what they need:
+built in for the kind. Webhooks are not asked: where run would ask one of a configuration in -f, that is said, and the
+next rule answers. Every file may be "-", the standard input. The operations, and what they need:
 
   interpretReplica     --desired                 replicas, and what one of them asks for
   interpretComponent   --desired                 the components of a workload that has several
@@ -67,9 +76,9 @@ built in for the kind. Every file may be "-", the standard input. The operations
 
 Where one object is enough, --desired and --observed are the same. A status file holds documents, or a list, of
 {clusterName, status, applied, health}. With --check the customizations themselves are looked at: their fields, whether the
-scripts compile, and whether they define their functions.
+scripts compile, and whether they define their functions; and so are webhook configurations.
 
-Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a customization.`,
+Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a customization or webhook configuration.`,
 		Example: `  godwit interpret --observed deployment.yaml --operation interpretHealth
   godwit interpret -f rules.yaml --desired job.yaml --desired-replica 3 --operation reviseReplica
   godwit interpret -f rules.yaml --check`,
@@ -86,15 +95,15 @@ Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a 
 			if q.check {
 				return q.printCheck(cmd, output)
 			}
-			if len(q.findings) > 0 {
-				report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), q.findings)
+			report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), q.findings)
+			if slices.ContainsFunc(q.findings, isError) {
 				return &statusError{status: exitFindings}
 			}
 			return q.run(cmd, output)
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&q.files, "filename", "f", nil, "file with customizations; may be given several times")
+	f.StringArrayVarP(&q.files, "filename", "f", nil, "file with customizations or webhook configurations; may be given several times")
 	f.StringVar(&q.operation, "operation", "", "what to ask, see above")
 	f.StringVar(&q.desired, "desired", "", "file with the object as written in Git")
 	f.StringVar(&q.observed, "observed", "", "file with the object as it is on a member")
@@ -125,10 +134,16 @@ func (q *interpretation) read(flag, name string) (data []byte, shown string, err
 	return data, "<stdin>", err
 }
 
-// compile reads the customizations.
+// compiled are the kinds that -f takes, and what they are called.
+var compiled = map[string]string{
+	"ResourceInterpreterCustomization":                         "customization",
+	configv1alpha1.KindResourceInterpreterWebhookConfiguration: "webhook configuration",
+}
+
+// compile reads the customizations and webhook configurations.
 func (q *interpretation) compile() error {
 	var objects []*manifest.Object
-	files := map[string]string{} // by customization
+	files := map[string]string{} // by what is in them
 	for _, name := range q.files {
 		data, shown, err := q.read("-f", name)
 		if err != nil {
@@ -136,15 +151,16 @@ func (q *interpretation) compile() error {
 		}
 		u := manifest.Parse(shown, data, manifest.Options{})
 		q.findings = append(q.findings, u.Findings...)
-		found := slices.DeleteFunc(u.Objects, func(o *manifest.Object) bool { return o.Kind != "ResourceInterpreterCustomization" })
+		found := slices.DeleteFunc(u.Objects, func(o *manifest.Object) bool { return compiled[o.Kind] == "" })
 		if len(found) == 0 && len(u.Findings) == 0 {
-			return fmt.Errorf("-f %s: no ResourceInterpreterCustomization (config.karmada.io/v1alpha1) is in it", shown)
+			return fmt.Errorf("-f %s: no ResourceInterpreterCustomization or ResourceInterpreterWebhookConfiguration (config.karmada.io/v1alpha1) is in it", shown)
 		}
 		for _, o := range found {
-			if other, ok := files[o.Name]; ok {
-				return fmt.Errorf("-f %s: the customization %s is in %s as well; give one of them", shown, o.Name, other)
+			called := compiled[o.Kind] + " " + o.Name
+			if other, ok := files[called]; ok {
+				return fmt.Errorf("-f %s: the %s is in %s as well; give one of them", shown, called, other)
 			}
-			files[o.Name] = shown
+			files[called] = shown
 		}
 		objects = append(objects, found...)
 	}
@@ -152,14 +168,18 @@ func (q *interpretation) compile() error {
 		return errors.New("--check needs the customizations: give -f FILE")
 	}
 	var found []render.Finding
-	q.rules, found = interpret.Compile(objects)
+	q.rules, found = decide.CompileRules(objects)
 	q.findings = append(q.findings, found...)
 	slices.SortStableFunc(q.findings, render.Finding.Compare)
 	for _, o := range objects {
-		q.targets = append(q.targets, targetOf(o))
+		if o.Kind == "ResourceInterpreterCustomization" {
+			q.targets = append(q.targets, targetOf(o))
+		}
 	}
 	return nil
 }
+
+func isError(f render.Finding) bool { return f.Severity == render.Error }
 
 func targetOf(o *manifest.Object) target {
 	spec, _ := o.Content["spec"].(map[string]any)
@@ -180,7 +200,11 @@ func (q *interpretation) printCheck(cmd *cobra.Command, output string) error {
 	out := cmd.OutOrStdout()
 	var err error
 	findings := append([]render.Finding{}, q.findings...)
-	switch result := map[string]any{"customizations": q.targets, "findings": findings}; output {
+	hooks := []hook{}
+	for _, w := range q.rules.Webhooks() {
+		hooks = append(hooks, hook{w.String(), w.URL})
+	}
+	switch result := map[string]any{"customizations": append([]target{}, q.targets...), "webhooks": hooks, "findings": findings}; output {
 	case "json":
 		err = writeJSON(out, result)
 	case "yaml":
@@ -192,8 +216,11 @@ func (q *interpretation) printCheck(cmd *cobra.Command, output string) error {
 				fmt.Fprintf(out, "%s: %s %s: %s: ok\n", t.Name, t.APIVersion, t.Kind, cmp.Or(strings.Join(t.Operations, ", "), "no rules"))
 			}
 		}
+		for _, h := range hooks {
+			fmt.Fprintf(out, "%s: %s: ok\n", h.Name, h.URL)
+		}
 	}
-	if err == nil && slices.ContainsFunc(findings, func(f render.Finding) bool { return f.Severity == render.Error }) {
+	if err == nil && slices.ContainsFunc(findings, isError) {
 		return &statusError{status: exitFindings}
 	}
 	return err
@@ -223,7 +250,9 @@ type answer struct {
 	Operation string                       `json:"operation"`
 	Resource  workv1alpha2.ObjectReference `json:"resource"`
 	// Rule says who answered; empty where no layer has a rule of its own.
-	Rule         string                            `json:"rule,omitempty"`
+	Rule string `json:"rule,omitempty"`
+	// Webhook is the one that the reconciler asks instead; empty if none.
+	Webhook      string                            `json:"webhook,omitempty"`
 	Replicas     *int32                            `json:"replicas,omitempty"`
 	Requirements *workv1alpha2.ReplicaRequirements `json:"requirements,omitempty"`
 	Components   []workv1alpha2.Component          `json:"components,omitempty"`
@@ -246,14 +275,22 @@ func (q *interpretation) run(cmd *cobra.Command, output string) error {
 	}
 	op := operations[at]
 	a, err := op.answer(q, answer{Operation: op.name})
+	if a.Resource.Kind != "" {
+		a.Rule = q.rules.Layer(a.id(), op.operation)
+		if w := q.rules.Webhook(a.id(), op.operation); w != nil && decide.AsksWebhooks(op.operation) {
+			a.Webhook = w.String()
+			fmt.Fprintf(cmd.ErrOrStderr(), "godwit: run asks the webhook %s for %s of %s %s; here it is not asked, and the answer is by the next rule: %s\n",
+				w, op.name, a.Resource.APIVersion, a.Resource.Kind, cmp.Or(a.Rule, "what holds for any kind"))
+		}
+	}
 	if err != nil {
 		return q.located(err, a)
 	}
-	a.Rule = q.rules.Layer(a.id(), op.operation)
 	switch {
+	case a.Webhook != "": // was said
 	case a.Rule == "":
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s %s has no rule for %s; this is what holds for any kind\n", a.Resource.APIVersion, a.Resource.Kind, op.name)
-	case len(q.files) > 0 && !strings.HasPrefix(a.Rule, "customization "):
+	case len(q.targets) > 0 && !strings.HasPrefix(a.Rule, "customization "):
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: no customization of -f has %s for %s %s; the rule is %s\n", op.name, a.Resource.APIVersion, a.Resource.Kind, a.Rule)
 	}
 	out := cmd.OutOrStdout()

@@ -25,6 +25,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/reconciler/webhook"
 	"github.com/godwit-gitops/godwit/render"
 )
 
@@ -78,7 +79,7 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 		return err
 	}
 	for _, f := range failures {
-		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s: %s: %s\n", f.Member, f.Object, f.Message)
+		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s: %s: %s\n", cmp.Or(f.Member, "webhooks"), f.Object, f.Message)
 	}
 	switch {
 	case len(failures) > 0:
@@ -156,6 +157,12 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 			options.SourceURL = r.String()
 		}
 	}
+	webhooks := webhook.New(webhook.Options{AllowedHosts: c.Webhooks.AllowedHosts})
+	l.closers = append(l.closers, func() {
+		stop, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		webhooks.Close(stop)
+	})
 	hints, err := c.hints(ctx)
 	if err != nil {
 		return nil, err
@@ -166,7 +173,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
-		Source: src, Store: st, Fleet: fleet, Clock: clock.RealClock{}, Log: log, Options: options,
+		Source: src, Store: st, Fleet: fleet, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report, CutOff: anchors.CutOff,
 	})
 	return l, nil

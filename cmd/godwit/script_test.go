@@ -64,6 +64,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	revert PATTERN                        a person reverts the newest such commit of the state branch, but for state.yaml
 //	serve http|ssh [tls] [password|token] serves $REPO: $URL, and $CA, $KEY, $KNOWN_HOSTS
 //	gitserver down|up
+//	interpreter up|down|hang|hostile [FILE...]  a webhook for the kind Cache; HOOK_URL and HOOK_CA in the files become its own
 //
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
 //	killed STEP[:N] PROGRAM ARGS...       runs it to the step (the N-th time it comes there), where it dies by SIGKILL
@@ -95,7 +96,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
-	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "exits": exits, "killed": killed, "same": same,
+	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
 }
 
 // world is what a script has besides its files.
@@ -105,6 +106,8 @@ type world struct {
 	repo    *gittest.Repo
 	read    recorded
 	git     interface{ Outage(bool) }
+
+	interpreter *interpreter
 }
 
 // simulated is a member with what the script remembers of it.

@@ -40,14 +40,18 @@ type bound struct {
 	replicas interpret.Replicas
 	// zero are members that were selected and got no replicas.
 	zero []string
+	// looked is how many answers of webhooks were looked for before.
+	looked int
+	// unsure: a webhook's answer is missing, and something else stands in for it.
+	unsure bool
 	// kept: nothing can be rendered; the works stay as they are.
 	kept bool
 	// same: the works are those of the pass before.
 	same bool
 	// refused is what it would use, where a quota does not allow that; nil if none refuses it.
 	refused corev1.ResourceList
-	// unanswered are the copies whose health could not be told.
-	unanswered []unanswered
+	// slips are what a rule cannot say of its copies.
+	slips []slip
 	// held is what its old targets would use, where a quota does not allow even that; nil as above.
 	held corev1.ResourceList
 	failing
@@ -81,6 +85,7 @@ func (p *pass) bind() {
 			b.old = nil // another object's binding of the same name
 		}
 		seen[key] = b
+		b.looked = len(p.heard.looked)
 		if !p.recall(b) {
 			p.bindTemplate(b, peers)
 		}
@@ -173,7 +178,15 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
-	replicas, err := p.input.rules.value.Replicas(t.Content)
+	var replicas interpret.Replicas
+	var err error
+	if choice.Policy != nil || b.old != nil && b.old.Spec.Placement != nil { // what runs as a dependency alone runs as it is
+		replicas, err = p.replicasOf(b)
+	}
+	if p.open(err) != nil {
+		p.keep(b, err.Error())
+		return
+	}
 	if err != nil {
 		p.failures.Add(err, "replicas of "+t.ID.String())
 		p.find(t.Finding(render.Error, "interpret-replicas", nil, "its replicas cannot be told: %v", err))

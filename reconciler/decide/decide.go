@@ -99,8 +99,12 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
-	// Recorded is the state that came of the decision, where it is made again: what was only seen is
-	// written down where it was then. Nil where the decision is made for the first time.
+	// Answers are what webhooks said; nil means that nobody asks them. What they would have said is
+	// then taken from the record, and where that does not know, from the kind's next rule.
+	Answers *Answers
+	// Recorded is the state that came of the decision, where it is made again: answers of webhooks are
+	// those on it, and what was only seen is written down where it was then. Nil where the decision is
+	// made for the first time; answers on record then are those of Previous.
 	Recorded *record.State
 	// Now is the clock, of which full seconds count: nothing finer is on record.
 	Now     time.Time
@@ -116,7 +120,7 @@ type Decision struct {
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
-	// Rules say what kinds mean, those of the source included.
+	// Rules say what kinds mean, those of the source included, but for webhooks.
 	Rules *interpret.Interpreter
 	// Bindings has one row for each template that a policy holds or held, sorted by template.
 	Bindings []BindingRow
@@ -134,6 +138,10 @@ type Decision struct {
 	// Spared are retired entries, by path, whose deletion waits: it could not be carried out while
 	// the member was down, and no other copy is known to work now. Nil means none.
 	Spared map[string]bool
+	// Unanswered are the questions to webhooks without an answer, sorted. Without Answers there are none.
+	Unanswered []Unanswered
+	// Heard are the keys of all answers that were looked for, sorted: others are not needed now.
+	Heard []interpret.Key
 	// Commit says what to write on the state branch; nil means that nothing was decided.
 	Commit *Commit
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
@@ -221,8 +229,9 @@ func Next(in Input) (*Decision, error) {
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
 	p.read()
+	p.listen()
 	p.news = p.Memo.look(p.Seen)
-	p.Rules = p.input.rules.value
+	p.Rules = p.deaf()
 	p.kinds = definedKinds(p.Previous.Works)
 	p.members(false)
 	p.bind()
@@ -242,13 +251,14 @@ func Next(in Input) (*Decision, error) {
 	}
 	p.aggregate()
 	p.retire()
+	p.hear()
 	if p.Options.Explain {
 		p.explain()
 	}
 	if err := p.conclude(); err != nil {
 		return nil, err
 	}
-	p.find(p.input.rules.value.Findings(p.failures)...)
+	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)
 	return p.Decision, nil
@@ -260,12 +270,18 @@ type pass struct {
 	*Decision
 	next *record.State
 
-	input    *compiled
-	fleet    *fleet
-	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
-	bound    []*bound
-	ledger   *ledger
-	approved bool // by the source commit
+	input      *compiled
+	rules      *interpret.Interpreter // of the input, with the webhooks' answers
+	heard      *hearing
+	unanswered map[interpret.Key]Unanswered
+	standIns   map[interpret.Key]standIn
+	spoken     map[api.ID]bool        // by kind: a webhook speaks of it
+	ties       map[*record.State]ties // see stillNeeded
+	fleet      *fleet
+	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
+	bound      []*bound
+	ledger     *ledger
+	approved   bool // by the source commit
 	// approvers are the people on record who let deletions go in this pass, by member.
 	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.

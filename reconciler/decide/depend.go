@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,30 +26,16 @@ func (p *pass) depend() {
 	}
 	owners := map[record.BindingKey][]*bound{}
 	templates := map[record.BindingKey]*manifest.Object{}
-	needs := func(b *bound, t *manifest.Object) {
-		key := record.BindingOf(t.ID)
-		if !slices.Contains(owners[key], b) {
-			owners[key] = append(owners[key], b)
-		}
-		templates[key] = t
-	}
 	for _, b := range p.bound {
 		if b.next == nil || !b.next.Spec.PropagateDeps || b.row.Key.Namespace == "" || !runs(b.next) {
 			continue
 		}
-		if b.template == nil {
-			p.stillNeeds(b, needs)
-			continue
-		}
-		refs, err := p.input.rules.value.Dependencies(b.template.Content)
-		if err != nil {
-			p.failures.Add(err, "dependencies of "+b.template.ID.String())
-			p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told, so that stays as it was: %v", err))
-			p.stillNeeds(b, needs)
-			continue
-		}
-		for _, t := range p.referenced(b, refs) {
-			needs(b, t)
+		for _, t := range p.dependencies(b) {
+			key := record.BindingOf(t.ID)
+			if !slices.Contains(owners[key], b) {
+				owners[key] = append(owners[key], b)
+			}
+			templates[key] = t
 		}
 	}
 	for _, key := range sortedBindings(p.Previous.Bindings) {
@@ -76,17 +63,73 @@ func runs(b *workv1alpha2.ResourceBinding) bool {
 	})
 }
 
-// stillNeeds says that b, of which nobody can tell now what it needs, needs what it did: a slip in a
-// rule or in a file takes nothing from what runs.
-func (p *pass) stillNeeds(b *bound, needs func(*bound, *manifest.Object)) {
-	for key, old := range p.Previous.Bindings {
-		named := slices.ContainsFunc(old.Spec.RequiredBy, func(s workv1alpha2.BindingSnapshot) bool {
-			return s.Namespace == b.row.Key.Namespace && s.Name == b.row.Key.Name
-		})
-		if t := p.input.all[templateOf(old).Unversioned()]; named && t != nil && record.BindingOf(t.ID) == key {
-			needs(b, t)
+// dependencies are the templates that b needs.
+func (p *pass) dependencies(b *bound) []*manifest.Object {
+	if b.template == nil {
+		return p.stillNeeded(b, nil)
+	}
+	refs, err := p.references(b)
+	if err == nil {
+		return p.referenced(b, refs)
+	}
+	if p.open(err) == nil {
+		p.failures.Add(err, "dependencies of "+b.template.ID.String())
+		p.find(b.template.Finding(render.Error, "interpret-dependencies", nil, "what it depends on cannot be told, so that stays as it was: %v", err))
+	}
+	return p.stillNeeded(b, err)
+}
+
+// references are what b's template refers to. Where nobody asks a webhook and no record of b tells what
+// it said, they are those by the kind's next rule.
+func (p *pass) references(b *bound) ([]interpret.Reference, error) {
+	refs, err := p.rules.Dependencies(b.template.Content)
+	var missing *interpret.UnansweredError
+	if p.Answers != nil || !errors.As(err, &missing) {
+		return refs, err
+	}
+	recorded := p.onRecord().Bindings[b.row.Key] != nil
+	p.standFor(missing, recorded)
+	if recorded {
+		return nil, err
+	}
+	return p.deaf().Dependencies(b.template.Content)
+}
+
+// ties are the templates that each binding needs, by a state.
+type ties map[record.BindingKey][]api.ID
+
+// stillNeeded are the templates that b needed, as the record has it, where nobody can tell now for err, or
+// without b's template: neither a slip in a rule or a file nor an answer that is missing takes anything
+// from what runs.
+func (p *pass) stillNeeded(b *bound, err error) []*manifest.Object {
+	state := p.Previous
+	var missing *interpret.UnansweredError
+	if errors.As(err, &missing) {
+		state = p.onRecord()
+	}
+	known, ok := p.ties[state]
+	if !ok {
+		known = ties{}
+		for _, key := range sortedBindings(state.Bindings) {
+			needed := state.Bindings[key]
+			id := templateOf(needed)
+			if record.BindingOf(id) != key {
+				continue // not ours
+			}
+			for _, by := range needed.Spec.RequiredBy {
+				owner := record.BindingKey{Namespace: by.Namespace, Name: by.Name}
+				known[owner] = append(known[owner], id.Unversioned())
+			}
+		}
+		p.ties[state] = known
+	}
+	var found []*manifest.Object
+	for _, id := range known[b.row.Key] {
+		if t := p.input.all[id]; t != nil {
+			found = append(found, t)
 		}
 	}
+	return found
 }
 
 // referenced are the templates that the references of b's template name. One that is not in the
@@ -156,6 +199,7 @@ func (p *pass) attach(b *bound, owners []*bound) {
 		}
 	}
 	if next.Spec.Placement == nil {
+		b.replicas = interpret.Replicas{} // it has no policy that would divide it
 		p.inherit(b, next, owners)
 		p.dropUnbound(b.template.ID)
 		b.row.Clusters = targets(next)

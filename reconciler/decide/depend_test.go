@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/godwit-gitops/godwit/api"
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -103,6 +104,26 @@ func TestOwnersThatDisagreeAreWarnedOf(t *testing.T) {
 	spec := w.binding("default/c-configmap").Spec
 	want(t, "overwrite wins", string(spec.ConflictResolution), "Overwrite")
 	want(t, "preserve wins", *spec.PreserveResourcesOnDeletion, true)
+}
+
+// A dependency has no policy that would divide its replicas: it runs as its template says, at once and later.
+func TestADependencyThatIsAWorkloadRunsAsItIs(t *testing.T) {
+	w := newWorld(t)
+	w.push(fleet(2) + file("rules.yaml", `apiVersion: config.karmada.io/v1alpha1
+kind: ResourceInterpreterCustomization
+metadata: {name: r}
+spec:
+  target: {apiVersion: apps/v1, kind: Deployment}
+  customizations:
+    dependencyInterpretation:
+      luaScript: 'function GetDependencies(o) if o.metadata.name == "side" then return {} end return {{apiVersion="apps/v1", kind="Deployment", namespace="default", name="side"}} end'
+`) + file("web.yaml", deployment("web", 4), needing("web", "web", divided)) + file("side.yaml", deployment("side", 3)))
+	w.pass()
+	for _, member := range []string{"m1", "m2"} {
+		if text := w.text(member + "/default/deployment.apps_side"); !strings.Contains(text, "replicas: 3\n") {
+			t.Errorf("on %s it is\n%s", member, text)
+		}
+	}
 }
 
 // rigged is a Deployment that needs one object of every kind a pod can refer to.
@@ -236,6 +257,9 @@ func TestASlipTakesNoDependencyAway(t *testing.T) {
 		d := w.push(base + web + file("rules.yaml", rule))
 		want(t, "works", w.works(), both)
 		want(t, "findings", codes(d), []string{"error customization-fails rules.yaml", "error interpret-dependencies web.yaml"})
+		needs := []decide.Need{{ID: api.ID{Kind: "ConfigMap", Namespace: "default", Name: "c"}, Along: true}}
+		owner := row(t, w.explained(), "default/web-deployment")
+		want(t, "explained", owner.Why().Needs, needs)
 		w.push(base + web)
 		want(t, "mended", w.works(), both)
 	})

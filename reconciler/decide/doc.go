@@ -17,5 +17,20 @@
 // newest version and nothing else; a name that is gone is only ever gone because a readable source
 // no longer has it. A Memo makes the next call cheap and never changes its answer.
 //
+// # Webhooks
+//
+// What interpreter webhooks answered is input (Answers), and what they have to be asked is part of the
+// decision (Unanswered). Until there is an answer, a binding whose template did not change goes on with
+// the replicas on its record, and one whose template did stays as it is; works and dependencies stay;
+// health is what it was while the webhook is asked for the first time, and Unknown once that failed.
+//
+// No answer is recorded as such: what came of it is, and stands in for it where nobody asks, as in a plan
+// or a replay. The replicas and requirements are in the binding's spec, the revised object is the work,
+// dependencies are the requiredBy of other bindings, health is in aggregatedStatus. To decide again what
+// was decided, Recorded is the state that came of it: see Repeat. What cannot be told from the record: the
+// works of a template that changed since, what a webhook would answer to a template that was never placed,
+// and whether an override that changed since would change the work; the finding webhook-not-asked says
+// for how many answers that is so.
+//
 // It leaves reading, committing and applying to its callers.
 package decide

@@ -222,14 +222,17 @@ func differences(a, b any) (fields []string) {
 	return fields
 }
 
-// needs are what b's template refers to. What cannot be told is a finding already.
+// needs are what b's template refers to, and where that cannot be told what is on record: see dependencies.
 func (p *pass) needs(b *bound) []Need {
-	refs, err := p.input.rules.value.Dependencies(b.template.Content)
-	if err != nil {
-		return nil
-	}
+	refs, err := p.references(b)
 	along := b.next != nil && b.next.Spec.PropagateDeps && b.row.Key.Namespace != ""
 	var needs []Need
+	if err != nil {
+		for _, t := range p.stillNeeded(b, err) {
+			needs = append(needs, Need{ID: t.ID.Unversioned(), Along: along})
+		}
+		return needs
+	}
 	for _, ref := range refs {
 		n := Need{ID: api.ID{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, Along: along}
 		n.ID.Group, _ = api.SplitAPIVersion(ref.APIVersion)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/godwit-gitops/godwit/api"
+	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -150,7 +151,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		return last
 	}
 	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
-	var policies, overrides, customizations, clusters, orders, taints, quotas, priorities, others []*manifest.Object
+	var policies, overrides, rules, clusters, orders, taints, quotas, priorities, others []*manifest.Object
 	for _, o := range objects {
 		c.all[o.ID.Unversioned()] = o
 		switch manifest.RoleOf(o) {
@@ -170,9 +171,10 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 		case manifest.Cluster:
 			clusters = append(clusters, o)
 		case manifest.Interpreter:
-			if o.Kind == "ResourceInterpreterCustomization" {
-				customizations = append(customizations, o)
-			} else {
+			switch o.Kind {
+			case "ResourceInterpreterCustomization", configv1alpha1.KindResourceInterpreterWebhookConfiguration:
+				rules = append(rules, o)
+			default:
 				others = append(others, o)
 			}
 		case manifest.Rebalancer:
@@ -190,7 +192,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	}
 	c.policies = last.policies.again(m, policies, policy.Compile)
 	c.overrides = last.overrides.again(m, overrides, override.Compile)
-	c.rules = last.rules.again(m, customizations, interpret.Compile)
+	c.rules = last.rules.again(m, rules, CompileRules)
 	c.clusters = last.clusters.again(m, clusters, compileClusters)
 	c.orders = last.orders.again(m, orders, compileOrders)
 	c.taints = last.taints.again(m, taints, compileTaintPolicies)
@@ -266,6 +268,7 @@ type bindingMemo struct {
 	replicas interpret.Replicas
 	zero     []string
 	choice   policy.Choice
+	heard    []heard
 	// wake is when time alone changes something; zero means never.
 	wake time.Time
 	// beside are the works that its copies were compared with, where their health can move it.
@@ -275,11 +278,11 @@ type bindingMemo struct {
 // settled remembers that b's binding stays as it is. What a quota refused depends on other bindings;
 // what is admitted as it was stays admitted, whatever they use.
 func (p *pass) settled(b *bound, choice policy.Choice) {
-	if p.Options.Explain || b.kept || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && len(b.next.Spec.GracefulEvictionTasks) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+	if p.Options.Explain || b.kept || b.unsure || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && len(b.next.Spec.GracefulEvictionTasks) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)
-	m.row, m.replicas, m.zero, m.choice, m.wake = b.row, b.replicas, b.zero, choice, b.wake
+	m.row, m.replicas, m.zero, m.choice, m.wake, m.heard = b.row, b.replicas, b.zero, choice, b.wake, p.heard.since(b.looked)
 	m.beside = p.Memo.rendered[b.row.Key]
 	p.Memo.bindings[b.template.ID] = &m
 }
@@ -292,7 +295,7 @@ func (p *pass) recall(b *bound) bool {
 	}
 	now := p.inputsOf(b)
 	if m.template != now.template || m.override != now.override || m.rules != now.rules ||
-		m.orders != now.orders || m.classes != now.classes || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost {
+		m.orders != now.orders || m.classes != now.classes || m.fleet != now.fleet || m.old != now.old || m.lost != now.lost || !p.heard.same(m.heard) {
 		return false
 	}
 	if m.policies != now.policies {
@@ -310,6 +313,7 @@ func (p *pass) recall(b *bound) bool {
 		p.wakeAt(b.wake)
 	}
 	b.next, b.row, b.replicas, b.zero = b.old, m.row, m.replicas, m.zero
+	p.heard.again(m.heard)
 	if m.choice.Policy == nil {
 		p.unbound(b.template.ID, m.choice.Message)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 )
 
-// Repeat is the input of the decision that made next of prev, with what was observed then as far as it
-// is on record. The rest is in's: source, time, and options.
+// Repeat is the input of the decision that made next of prev, with what was observed and what webhooks
+// answered then, as far as it is on record. The rest is in's: source, time, and options.
 func Repeat(in Input, prev, next *record.State) Input {
-	in.Previous, in.Recorded, in.Memo = prev, next, nil
+	in.Previous, in.Recorded, in.Answers, in.Memo = prev, next, nil, nil
 	in.Seen = Recall(prev, next, in.Edited)
 	return in
 }

@@ -191,13 +191,3 @@ func TestDefaultedNamespaceCostsNothingAgain(t *testing.T) {
 		t.Error("the work was rendered again")
 	}
 }
-
-func TestWebhookInterpretersAreRefusedByName(t *testing.T) {
-	w := newWorld(t)
-	d := w.push(file("all.yaml", cluster("m1", ""), `apiVersion: config.karmada.io/v1alpha1
-kind: ResourceInterpreterWebhookConfiguration
-metadata: {name: hooks}
-webhooks: [{name: a.example.com}]
-`))
-	want(t, "codes", codes(d), []string{"error not-supported all.yaml"})
-}

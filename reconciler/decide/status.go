@@ -59,16 +59,18 @@ func (p *pass) aggregate() {
 			continue
 		}
 		made := p.Memo.rendered[b.row.Key]
-		if b.same && made.settled && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
-			p.unanswered(made.unanswered)
+		if b.same && made.settled && p.heard.same(made.seen) && !slices.ContainsFunc(made.works, func(w record.Work) bool { return p.news[w.Member] }) {
+			p.heard.again(made.seen)
+			p.blame(made.slips)
 			continue
 		}
-		b.unanswered = nil
+		b.slips = nil
+		looked := len(p.heard.looked)
 		items := p.watch(b, b.next, p.next.Works)
-		p.unanswered(b.unanswered)
+		p.blame(b.slips)
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
-			made.settled, made.unanswered = settled, b.unanswered
+			made.settled, made.seen, made.slips = settled && !b.unsure, p.heard.since(looked), b.slips
 		}
 		if settled {
 			continue
@@ -88,16 +90,23 @@ func (p *pass) aggregate() {
 	}
 }
 
-// unanswered is a question to a rule that gave no answer.
-type unanswered struct {
+// slip is a question about a copy to a rule that cannot say.
+type slip struct {
 	err      error
 	question string
 }
 
-// unanswered notes which scripts of users are to blame. What they answered of other objects stands.
-func (p *pass) unanswered(list []unanswered) {
-	for _, u := range list {
-		p.failures.Add(u.err, u.question)
+// slipped notes what cannot be told of the copy on a member, if err is not nil.
+func (b *bound) slipped(err error, what, member string) {
+	if err != nil {
+		b.slips = append(b.slips, slip{err, fmt.Sprintf("%s of %s on %s", what, b.row.Template, member)})
+	}
+}
+
+// blame notes which scripts of users slipped. What they said of other objects stands.
+func (p *pass) blame(slips []slip) {
+	for _, s := range slips {
+		p.failures.Add(s.err, s.question)
 	}
 }
 
@@ -117,7 +126,7 @@ func (p *pass) copies(b *bound, binding *workv1alpha2.ResourceBinding, works map
 	items = make([]workv1alpha2.AggregatedStatusItem, 0, len(expected))
 	for _, name := range expected {
 		old, known := before[name]
-		item, fresh := p.copyStatus(b, name, works)
+		item, fresh := p.copyStatus(b, name, old, works)
 		if !fresh {
 			if stale == nil {
 				stale = map[string]bool{}
@@ -164,8 +173,9 @@ func expectedClusters(b *workv1alpha2.ResourceBinding) []string {
 	return slices.Compact(names)
 }
 
-// copyStatus is what is known of the copy on a member; fresh is false where the member cannot tell.
-func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
+// copyStatus is what is known of the copy on a member that was like before; fresh is false where the
+// member cannot tell.
+func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.AggregatedStatusItem, works map[string]record.Work) (item workv1alpha2.AggregatedStatusItem, fresh bool) {
 	facts, ok := p.Seen.Members[member]
 	if !ok || facts.Ready != metav1.ConditionTrue {
 		return item, false
@@ -185,14 +195,13 @@ func (p *pass) copyStatus(b *bound, member string, works map[string]record.Work)
 	}
 	item.Applied = true
 	if seen.Live != nil {
-		var err error
-		if item.Health, err = p.input.rules.value.Health(seen.Live); err != nil {
-			b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("health of %s on %s", b.row.Template, member)})
+		if item.Health = seen.Health; item.Health == "" {
+			if item.Health, fresh = p.health(b, member, seen.Live); !fresh {
+				return item, false
+			}
 		}
 		if preserves(&b.next.Spec) {
-			if item.Status, err = p.reflected(seen.Live); err != nil {
-				b.unanswered = append(b.unanswered, unanswered{err, fmt.Sprintf("status of %s on %s", b.row.Template, member)})
-			}
+			item.Status = p.reflected(b, member, seen.Live, before.Status)
 		}
 	}
 	item.Health = cmp.Or(seen.Health, item.Health)
@@ -208,17 +217,45 @@ func preserves(spec *workv1alpha2.ResourceBindingSpec) bool {
 	return f != nil && (f.Application != nil && f.Application.StatePreservation != nil || f.Cluster != nil && f.Cluster.StatePreservation != nil)
 }
 
-// reflected is what the rules take out of the status of a copy; nil if that is nothing.
-func (p *pass) reflected(live api.Object) (*runtime.RawExtension, error) {
-	status, err := p.input.rules.value.Status(live)
-	if err != nil || len(status) == 0 {
-		return nil, err
+// reflected is what the rules take out of the status of a copy; nil if that is nothing. Until a webhook
+// has an answer it is what it was before.
+func (p *pass) reflected(b *bound, member string, live api.Object, before *runtime.RawExtension) *runtime.RawExtension {
+	status, err := p.rules.Status(live)
+	if e := p.open(err); e != nil {
+		b.unsure = true
+		if p.Answers != nil {
+			return before
+		}
+		p.standFor(e, false)
+		status, err = p.deaf().Status(live)
 	}
-	raw, err := json.Marshal(status)
-	if err != nil {
-		return nil, err
+	var raw []byte
+	if err == nil && len(status) > 0 {
+		raw, err = json.Marshal(status)
 	}
-	return &runtime.RawExtension{Raw: raw}, nil
+	b.slipped(err, "status", member)
+	if raw == nil {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: raw}
+}
+
+// health judges a copy. While a webhook is being asked about news of it there is none yet, and the copy
+// stays what it was; once the webhook failed, nobody knows how it is.
+func (p *pass) health(b *bound, member string, live api.Object) (health workv1alpha2.ResourceHealth, fresh bool) {
+	health, err := p.rules.Health(live)
+	if e := p.open(err); e != nil {
+		b.unsure = true
+		switch {
+		case p.Answers == nil:
+			p.standFor(e, false)
+			health, err = p.deaf().Health(live)
+		case e.Failed == nil:
+			return health, false
+		}
+	}
+	b.slipped(err, "health", member)
+	return cmp.Or(health, workv1alpha2.ResourceUnknown), true
 }
 
 // HashText is a work's hash as facts about copies give it.

@@ -24,7 +24,7 @@ import (
 // render makes the works of every binding, and the Namespaces that they need.
 func (p *pass) render() {
 	w := &works{pass: p, needed: map[string]map[string]bool{}}
-	w.renderer = &work.Renderer{Rules: p.input.rules.value, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
+	w.renderer = &work.Renderer{Rules: p.rules, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
 	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
 	before := p.Memo.rendered
 	p.Memo.rendered = make(map[record.BindingKey]*rendered, len(p.bound))
@@ -33,16 +33,19 @@ func (p *pass) render() {
 			continue
 		}
 		key := w.inputsOf(b)
-		if had := before[b.row.Key]; had != nil && had.renderKey == key && !p.Options.Explain {
+		if had := before[b.row.Key]; had != nil && had.renderKey == key && p.heard.same(had.heard) && !p.Options.Explain {
 			b.same = true
 			p.Memo.rendered[b.row.Key] = had
+			p.heard.again(had.heard)
 			for _, r := range had.works {
 				w.put(r, r.ID)
 			}
 			continue
 		}
 		w.now = rendered{renderKey: key, repeats: true}
+		looked := len(p.heard.looked)
 		w.binding(b)
+		w.now.heard = p.heard.since(looked)
 		if now := w.now; now.repeats && len(b.row.RenderErrors) == 0 {
 			p.Memo.rendered[b.row.Key] = &now
 		}
@@ -75,12 +78,14 @@ type rendered struct {
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
 	settled bool
-	// unanswered are the copies whose health could not be told.
-	unanswered []unanswered
+	// slips are what a rule cannot say of the copies.
+	slips []slip
+	// heard are the answers of webhooks that the works depend on, and seen those that the status does.
+	heard, seen []heard
 }
 
 func (w *works) inputsOf(b *bound) renderKey {
-	return renderKey{b.template, b.next, b.divides(), w.renderer.Rules, w.renderer.Overrides, w.fleet}
+	return renderKey{b.template, b.next, b.divides(), w.input.rules.value, w.renderer.Overrides, w.fleet}
 }
 
 // works is the rendering stage.
@@ -165,6 +170,10 @@ func withTerms(r record.Work, b *bound) record.Work {
 func (w *works) refused(b *bound, member string, err error) {
 	w.failures.Add(err, fmt.Sprintf("%s for %s", b.template.ID, member))
 	b.row.RenderErrors = append(b.row.RenderErrors, RenderError{member, err.Error()})
+	if w.open(err) != nil {
+		w.carryTo(b, member)
+		return
+	}
 	w.find(b.template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", member, err))
 	w.carryTo(b, member)
 }
@@ -184,6 +193,9 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
 	made, result, err := w.make(b.template, c)
+	if e := w.open(err); e != nil && w.Answers == nil {
+		made, result, err = w.unheard(b, c, e)
+	}
 	if w.Options.Explain {
 		if b.row.Overrides == nil {
 			b.row.Overrides = map[string]override.Result{}
@@ -197,6 +209,27 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 	w.now.works = append(w.now.works, made)
 	w.put(made, made.ID)
 	return nil
+}
+
+// unheard makes the work of a copy about which nobody asked the webhook: the one on record, if that is of
+// the same template and replicas, else one by the kind's next rule.
+func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (record.Work, override.Result, error) {
+	w.now.repeats = false
+	recorded, ok := w.workOnRecord(b, c.Target)
+	w.standFor(e, ok)
+	if ok && !c.Explain {
+		return recorded, override.Result{}, nil
+	}
+	renderer := *w.renderer
+	renderer.Rules = w.deaf()
+	rendered, err := renderer.Render(c)
+	if err != nil {
+		return record.Work{}, override.Result{}, err
+	}
+	if !ok {
+		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
+	}
+	return recorded, rendered.Overrides, nil
 }
 
 // workKey names a work in the memo.
@@ -227,7 +260,8 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 	if c.Completions != nil {
 		want.completions = *c.Completions
 	}
-	if had := w.Memo.works[key]; had != nil && !c.Explain {
+	// What webhooks say is no part of the memo's key.
+	if had := w.Memo.works[key]; had != nil && !c.Explain && !w.asks(c.ID) {
 		want.work = had.work
 		if sameInputs(had, &want) {
 			return had.work, override.Result{}, nil

@@ -72,6 +72,7 @@ type world struct {
 	branch  fstest.MapFS
 	seen    decide.Observations
 	options decide.Options
+	answers *decide.Answers
 	memo    *decide.Memo
 	pushes  int
 }
@@ -139,7 +140,7 @@ func (w *world) pass() *decide.Decision {
 
 func (w *world) next(previous *record.State, memo *decide.Memo) *decide.Decision {
 	w.Helper()
-	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Seen: w.seen, Now: w.now, Options: w.options, Memo: memo})
+	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Seen: w.seen, Now: w.now, Options: w.options, Answers: w.answers, Memo: memo})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -223,6 +224,10 @@ func (w *world) account(d *decide.Decision) map[string]string {
 	texts["findings"] = fmt.Sprint(d.Findings)
 	texts["held"] = fmt.Sprint(d.Held)
 	texts["wake"] = fmt.Sprint(d.Wake)
+	texts["heard"] = fmt.Sprintf("%x", d.Heard)
+	for _, u := range d.Unanswered {
+		texts["unanswered"] += fmt.Sprintf("%x %s %t\n", u.Key, u.Message(), u.Due)
+	}
 	if d.Commit != nil {
 		texts["subject"], texts["body"] = d.Commit.Subject, d.Commit.Body
 	}

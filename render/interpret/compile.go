@@ -16,13 +16,18 @@ const (
 	codeScript        = "customization-fails"
 )
 
-// Compile is Check for customizations as they stand in files: what is wrong with one, unknown fields
-// included, is a finding there.
+// Compile is Check and CompileWebhooks for customizations and webhook configurations as they stand in
+// files: what is wrong with one, unknown fields included, is a finding there.
 func Compile(objects []*manifest.Object) (*Interpreter, []render.Finding) {
 	var customizations []*configv1alpha1.ResourceInterpreterCustomization
+	var configurations []*manifest.Object
 	var findings []render.Finding
 	origins := map[string]*manifest.Object{}
 	for _, o := range objects {
+		if o.Kind == configv1alpha1.KindResourceInterpreterWebhookConfiguration {
+			configurations = append(configurations, o)
+			continue
+		}
 		c, found := manifest.Decode[configv1alpha1.ResourceInterpreterCustomization](o)
 		findings = append(findings, found...)
 		if c != nil {
@@ -35,7 +40,8 @@ func Compile(objects []*manifest.Object) (*Interpreter, []render.Finding) {
 	for _, p := range problems {
 		findings = append(findings, finding(origins[p.Customization], codeCustomization, p.Field, p.Line, p.Message))
 	}
-	return i, findings
+	webhooks, found := CompileWebhooks(configurations)
+	return i.WithWebhooks(webhooks), append(findings, found...)
 }
 
 // finding is about a script, or about the whole customization if field is empty. Lines of a script

@@ -8,17 +8,28 @@
 // For each operation the first layer with a rule for the exact group, version and kind answers:
 //
 //  1. ResourceInterpreterCustomizations of the user, in Lua;
-//  2. rules for 27 kinds of other projects (Argo, Flux, Kruise, Kubeflow, Ray, ...): the files in
+//  2. webhooks of the user's ResourceInterpreterWebhookConfigurations;
+//  3. rules for 27 kinds of other projects (Argo, Flux, Kruise, Kubeflow, Ray, ...): the files in
 //     thirdparty, run by the same machinery;
-//  3. native rules for the kinds of Kubernetes itself: walks over the object in Go;
-//  4. what holds for any kind: no replicas, nothing to revise, retain or aggregate, the whole status
+//  4. native rules for the kinds of Kubernetes itself: walks over the object in Go;
+//  5. what holds for any kind: no replicas, nothing to revise, retain or aggregate, the whole status
 //     is reported, no dependencies, and health by the conventions of kstatus.
 //
-// Layer 4 is documented where it differs from Karmada: Health of a kind without a rule. What each kind of
-// layers 2 and 3 answers is written down in testdata/kinds, a table for each.
+// Layer 5 is documented where it differs from Karmada: Health of a kind without a rule. What each kind of
+// layers 3 and 4 answers is written down in testdata/kinds, a table for each.
 //
-// An error in a layer is the answer; lower layers are not asked. Webhook interpreters stand between
-// 1 and 2 and are not pure; whoever calls them asks Has first.
+// An error in a layer is the answer; lower layers are not asked.
+//
+// # Webhooks
+//
+// Asking a server is not for a pure package. The interpreter is given answers (Hearing) and finds them
+// by the key of the question: the webhook, the operation and the input. A question without an answer is
+// an *UnansweredError with what to send (Question.Body); what comes back is read and checked here too
+// (Question.Decode), so that whoever asks only carries bytes. Without Hearing the layer is left out.
+//
+// Differs from Karmada: an answer holds for its input until the configuration changes, be it by an
+// annotation; a webhook without timeoutSeconds has ten; Secrets are never sent; "*" among operations
+// leaves out InterpretComponent; a Service is asked by its name in the cluster, and not looked up.
 //
 // Two functions belong here because they are about kinds as well: Default fills in what an API
 // server would and decisions depend on, Prune takes away what one has filled in.

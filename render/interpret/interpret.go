@@ -32,14 +32,16 @@ const (
 	InterpretDependency Operation = "InterpretDependency"
 )
 
-// operations ties each operation to the member of a customization that answers it and to the
-// function its script defines.
-var operations = []struct {
+type operationRule struct {
 	operation Operation
 	field     string
 	function  string
 	rule      func(*configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule
-}{
+}
+
+// operations ties each operation to the member of a customization that answers it and to the
+// function its script defines.
+var operations = []operationRule{
 	{InterpretReplica, "replicaResource", "GetReplicas", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ReplicaResource }},
 	{InterpretComponent, "componentResource", "GetComponents", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ComponentResource }},
 	{ReviseReplica, "replicaRevision", "ReviseReplica", func(r *configv1alpha1.CustomizationRules) *configv1alpha1.LuaRule { return r.ReplicaRevision }},
@@ -63,9 +65,11 @@ func kindOfID(id api.ID) kind { return kind{id.Group, id.Version, id.Kind} }
 // Interpreter answers what kinds mean. It holds no state between calls and may be used by many
 // goroutines. The zero value has the built-in rules alone.
 type Interpreter struct {
-	user    map[rule][]*script
-	hash    string
-	origins map[string]*manifest.Object // of customizations, by name; only with Compile
+	user     map[rule][]*script
+	hash     string
+	origins  map[string]*manifest.Object // of customizations, by name; only with Compile
+	webhooks []*Webhook
+	answers  Answers // nil: webhooks are left out
 }
 
 // rule is one operation of one kind.
@@ -172,34 +176,44 @@ func Check(customizations []*configv1alpha1.ResourceInterpreterCustomization) (*
 	return i, problems
 }
 
-// Hash names the user's rules: two interpreters with one hash give the same answers. It is empty
-// with the built-in rules alone.
+// Hash names the user's scripts: two interpreters with one hash give the same answers about kinds that
+// no webhook speaks of. It is empty with the built-in rules alone.
 func (i *Interpreter) Hash() string { return i.hash }
 
-// scripts are the Lua rules in force: the user's, else the shipped ones.
-func (i *Interpreter) scripts(k kind, op Operation) []*script {
+// rules are those of the first layer above the native one that has any: the user's scripts, the
+// webhook, or the shipped scripts.
+func (i *Interpreter) rules(k kind, op Operation) ([]*script, *Webhook) {
 	if own := i.user[rule{k, op}]; len(own) > 0 {
-		return own
+		return own, nil
 	}
-	return shippedScripts(k, op)
+	if i.answers != nil {
+		if w := i.webhook(k, op); w != nil {
+			return nil, w
+		}
+	}
+	return shippedScripts(k, op), nil
 }
 
 // Has tells whether some layer has a rule of its own for the operation on the object's kind. For
 // InterpretStatus and InterpretHealth there is an answer without one, too.
 func (i *Interpreter) Has(id api.ID, op Operation) bool {
 	k := kindOfID(id)
-	return len(i.scripts(k, op)) > 0 || native[k].has(op)
+	scripts, webhook := i.rules(k, op)
+	return len(scripts) > 0 || webhook != nil || native[k].has(op)
 }
 
 // Layer names who answers the operation for the object's kind: "customization web", "built-in
-// ray_job.lua", "native", or "" where no layer has a rule of its own.
+// ray_job.lua", "webhook rules/health.example.com", "native", or "" where no layer has a rule of its own.
 func (i *Interpreter) Layer(id api.ID, op Operation) string {
 	k := kindOfID(id)
+	scripts, webhook := i.rules(k, op)
 	var names []string
-	for _, s := range i.scripts(k, op) {
+	for _, s := range scripts {
 		names = append(names, s.where())
 	}
 	switch {
+	case webhook != nil:
+		return "webhook " + webhook.String()
 	case len(names) > 0:
 		return strings.Join(names, ", ")
 	case native[k].has(op):
@@ -222,7 +236,7 @@ type Replicas struct {
 
 // Replicas reads the size of a template. A kind with a rule for components has those and no count.
 func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
-	if len(i.scripts(kindOf(o), InterpretComponent)) > 0 {
+	if scripts, webhook := i.rules(kindOf(o), InterpretComponent); len(scripts) > 0 || webhook != nil {
 		components, err := i.Components(o)
 		return Replicas{Workload: true, Components: components}, err
 	}
@@ -231,8 +245,11 @@ func (i *Interpreter) Replicas(o api.Object) (Replicas, error) {
 
 // Components are the parts of a workload that has several; nil where no rule knows any.
 func (i *Interpreter) Components(o api.Object) ([]workv1alpha2.Component, error) {
-	if scripts := i.scripts(kindOf(o), InterpretComponent); len(scripts) > 0 {
+	if scripts, webhook := i.rules(kindOf(o), InterpretComponent); len(scripts) > 0 {
 		return scripts[0].components(o)
+	} else if webhook != nil {
+		replicas, err := i.askReplicas(webhook, InterpretComponent, o)
+		return replicas.Components, err
 	}
 	return nil, nil
 }
@@ -240,8 +257,10 @@ func (i *Interpreter) Components(o api.Object) ([]workv1alpha2.Component, error)
 // Count is Replicas without components: the number that a rule for InterpretReplica gives.
 func (i *Interpreter) Count(o api.Object) (Replicas, error) {
 	k := kindOf(o)
-	if scripts := i.scripts(k, InterpretReplica); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretReplica); len(scripts) > 0 {
 		return scripts[0].replicas(o)
+	} else if webhook != nil {
+		return i.askReplicas(webhook, InterpretReplica, o)
 	}
 	if replicas := native[k].replicas; replicas != nil {
 		return replicas(o)
@@ -253,8 +272,10 @@ func (i *Interpreter) Count(o api.Object) (Replicas, error) {
 // native field is not in the object.
 func (i *Interpreter) Revise(o api.Object, replicas int32) (api.Object, error) {
 	k := kindOf(o)
-	if scripts := i.scripts(k, ReviseReplica); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, ReviseReplica); len(scripts) > 0 {
 		return scripts[0].revise(o, replicas)
+	} else if webhook != nil {
+		return i.askPatched(webhook, ReviseReplica, o, configv1alpha1.ResourceInterpreterRequest{DesiredReplicas: &replicas})
 	}
 	if path := native[k].revise; path != nil && at(o, path...) != nil {
 		return with(o, int64(replicas), path...), nil
@@ -265,8 +286,14 @@ func (i *Interpreter) Revise(o api.Object, replicas int32) (api.Object, error) {
 // Retain is desired with what the kind keeps from the member's object; desired itself if nothing.
 func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 	k := kindOf(desired)
-	if scripts := i.scripts(k, Retain); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, Retain); len(scripts) > 0 {
 		return scripts[0].retain(desired, live)
+	} else if webhook != nil {
+		observed, err := rawObject(live)
+		if err != nil {
+			return nil, err
+		}
+		return i.askPatched(webhook, Retain, desired, configv1alpha1.ResourceInterpreterRequest{ObservedObject: &observed})
 	}
 	if retain := native[k].retain; retain != nil {
 		return retain(desired, live), nil
@@ -278,7 +305,8 @@ func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
 // leaves alone what it does not send, which is all that most native rules keep.
 func (i *Interpreter) Keeps(id api.ID) bool {
 	k := kindOfID(id)
-	return len(i.scripts(k, Retain)) > 0 || native[k].shared
+	scripts, webhook := i.rules(k, Retain)
+	return len(scripts) > 0 || webhook != nil || native[k].shared
 }
 
 // Health says how the object on a member is. A rule that fails gives Unknown and the error.
@@ -288,12 +316,18 @@ func (i *Interpreter) Keeps(id api.ID) bool {
 // starts no failover.
 func (i *Interpreter) Health(live api.Object) (workv1alpha2.ResourceHealth, error) {
 	k := kindOf(live)
-	if scripts := i.scripts(k, InterpretHealth); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretHealth); len(scripts) > 0 {
 		healthy, err := scripts[0].health(live)
 		if err != nil {
 			return workv1alpha2.ResourceUnknown, err
 		}
 		return verdict(healthy), nil
+	} else if webhook != nil {
+		a, err := i.ask(webhook, InterpretHealth, live, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return workv1alpha2.ResourceUnknown, err
+		}
+		return verdict(a.healthy), nil
 	}
 	if health := native[k].health; health != nil {
 		return verdict(health(live)), nil
@@ -311,8 +345,14 @@ func verdict(healthy bool) workv1alpha2.ResourceHealth {
 // Status is the part of the object's status that is worth reporting; nil means none was collected.
 func (i *Interpreter) Status(live api.Object) (api.Object, error) {
 	k := kindOf(live)
-	if scripts := i.scripts(k, InterpretStatus); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretStatus); len(scripts) > 0 {
 		return scripts[0].status(live)
+	} else if webhook != nil {
+		a, err := i.ask(webhook, InterpretStatus, live, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return a.status, nil
 	}
 	if reflect := native[k].reflect; reflect != nil {
 		return reflect(live)
@@ -334,8 +374,10 @@ type StatusItem struct {
 // kinds without a rule. Items must be sorted by cluster.
 func (i *Interpreter) AggregateStatus(template api.Object, items []StatusItem) (api.Object, error) {
 	k := kindOf(template)
-	if scripts := i.scripts(k, AggregateStatus); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, AggregateStatus); len(scripts) > 0 {
 		return scripts[0].aggregate(template, items)
+	} else if webhook != nil {
+		return i.askStatus(webhook, template, items)
 	}
 	if aggregate := native[k].aggregate; aggregate != nil {
 		return aggregate(template, items), nil
@@ -371,7 +413,13 @@ func (r Reference) Compare(other Reference) int {
 func (i *Interpreter) Dependencies(o api.Object) ([]Reference, error) {
 	k := kindOf(o)
 	var found []Reference
-	if scripts := i.scripts(k, InterpretDependency); len(scripts) > 0 {
+	if scripts, webhook := i.rules(k, InterpretDependency); webhook != nil {
+		a, err := i.ask(webhook, InterpretDependency, o, configv1alpha1.ResourceInterpreterRequest{})
+		if err != nil {
+			return nil, err
+		}
+		found = slices.Clone(a.dependencies)
+	} else if len(scripts) > 0 {
 		for _, s := range scripts {
 			refs, err := s.dependencies(o)
 			if err != nil {

@@ -197,24 +197,29 @@ func (s *script) components(o api.Object) (components []workv1alpha2.Component, 
 		if err != nil {
 			return err
 		}
-		seen := make(map[string]bool, len(components))
-		for n, c := range components {
-			switch {
-			case c.Name == "":
-				return fmt.Errorf("component %d has no name", n+1)
-			case seen[c.Name]:
-				return fmt.Errorf("two components are named %q", c.Name)
-			case c.Replicas < 0:
-				return fmt.Errorf("component %q has %d replicas", c.Name, c.Replicas)
-			}
-			seen[c.Name] = true
-		}
-		return nil
+		return checkComponents(components)
 	}, o)
 	if err != nil {
 		return nil, err
 	}
 	return components, nil
+}
+
+// checkComponents looks at what names and numbers must be.
+func checkComponents(components []workv1alpha2.Component) error {
+	seen := make(map[string]bool, len(components))
+	for n, c := range components {
+		switch {
+		case c.Name == "":
+			return fmt.Errorf("component %d has no name", n+1)
+		case seen[c.Name]:
+			return fmt.Errorf("two components are named %q", c.Name)
+		case c.Replicas < 0:
+			return fmt.Errorf("component %q has %d replicas", c.Name, c.Replicas)
+		}
+		seen[c.Name] = true
+	}
+	return nil
 }
 
 func (s *script) revise(o api.Object, replicas int32) (revised api.Object, err error) {

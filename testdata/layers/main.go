@@ -27,7 +27,7 @@ var layers = []struct {
 	{"words", true, false, []string{"gitstate", "render"}},
 	{"render", true, true, []string{"render/...", "gitstate/record"}},
 	{"decide", true, true, []string{"reconciler/decide", "reconciler/failover", "reconciler/report", "reconciler/simulate"}},
-	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/membertest"}},
+	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/membertest"}},
 	{"reconciler", false, false, []string{"reconciler"}},
 	{"examples", false, false, []string{"examples"}},
 	{"cmd", false, false, []string{"cmd/...", "testdata/..."}},

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds config.karmada.io/v1alpha1 ResourceInterpreterCustomization: what a kind
-// means, said in Lua.
+// Package v1alpha1 holds the kinds of config.karmada.io/v1alpha1, which say what other kinds mean:
+// ResourceInterpreterCustomization in Lua, ResourceInterpreterWebhookConfiguration by servers.
 package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
