@@ -23,8 +23,12 @@ import (
 type (
 	Node struct {
 		Metadata struct {
-			Name string `json:"name"`
+			Name   string            `json:"name"`
+			Labels map[string]string `json:"labels"`
 		} `json:"metadata"`
+		Spec struct {
+			Taints []corev1.Taint `json:"taints"`
+		} `json:"spec"`
 		Status struct {
 			Allocatable corev1.ResourceList `json:"allocatable"`
 			Conditions  []NodeCondition     `json:"conditions"`
