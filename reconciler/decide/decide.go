@@ -235,6 +235,7 @@ func Next(in Input) (*Decision, error) {
 	}
 	p.aggregate()
 	p.retire()
+	p.warn()
 	if p.Options.Explain {
 		p.explain()
 	}
@@ -257,6 +258,8 @@ type pass struct {
 	kinds    map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound    []*bound
 	ledger   *ledger
+	effects  override.Effects // of the rules on all works
+	carried  bool             // works stay that nothing was applied to in this pass
 	approved bool
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.
 	asked bool

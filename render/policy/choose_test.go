@@ -226,6 +226,53 @@ func TestTiesOfEqualSelectorsAreNamed(t *testing.T) {
 	}
 }
 
+func TestTiesOfDifferentSelectorsAreFoundByTemplates(t *testing.T) {
+	const labelledTier = "{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {tier: front}}}"
+	template := func(name, tier string) Template {
+		return Template{ID: api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: name}, Labels: map[string]string{"app": "web", "tier": tier}}
+	}
+	for _, tt := range []struct{ name, policies, want string }{
+		{"a tie", "pp b - - " + labelledWeb + "\npp a - - " + labelledTier,
+			"policies.yaml:6: warning: policy-tie: PropagationPolicy default/b: spec.resourceSelectors: PropagationPolicy default/a selects Deployment default/one and 1 more as precisely and with the same priority 0, so the name decides and a wins, whichever is older; give one of them a higher spec.priority"},
+		{"another priority", "pp b - - " + labelledWeb + "\npp a 1 - " + labelledTier, ""},
+		{"another precision", "pp b - - " + labelledWeb + "\npp a - - " + anyDeployment, ""},
+		{"another kind", "pp b - - " + labelledWeb + "\ncpp a - - " + labelledTier, ""},
+		{"the same selector is told without templates", "pp b - - " + labelledWeb + "\npp a - - " + labelledWeb, ""},
+		{"a tie behind the winner", "pp b - - " + labelledWeb + "\npp a - - " + labelledTier + "\npp c 1 - " + anyDeployment, ""},
+	} {
+		s, _ := Compile(manifests(t, policies(tt.policies)))
+		got := s.Tied([]Template{template("two", "front"), template("one", "front"), template("three", "back")})
+		if (tt.want == "") != (len(got) == 0) || len(got) > 0 && (len(got) > 1 || got[0].String() != tt.want) {
+			t.Errorf("%s: got %v\nwant %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWhoWouldWinIsTold(t *testing.T) {
+	for _, tt := range []struct{ name, policies, held, want string }{
+		{"a higher priority", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "a", "b would win if the template were free, but PropagationPolicy default/a holds it; preemption: Always with a higher priority takes it over"},
+		{"more precise", "pp a - - " + anyDeployment + "\npp b - - " + labelledWeb, "a", "b would win if the template were free, but PropagationPolicy default/a holds it; select it by name with preemption: Always to take it over"},
+		{"it won", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "b", ""},
+		{"it takes it over", "pp a - - " + namedWeb + "\npp b 5 Always " + namedWeb, "a", ""},
+		{"free", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "", ""},
+		{"nobody", "pp a - - {apiVersion: v1, kind: Secret}", "", ""},
+	} {
+		s := compile(t, policies(tt.policies))
+		held := Claim{}
+		if tt.held != "" {
+			held = Claim{Kind: KindPropagationPolicy, Namespace: "default", Name: tt.held}
+		}
+		c := s.Choose(web, held, Options{})
+		got := ""
+		if p, why := c.Outranked(); p != nil {
+			got = p.Name + " " + why
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTheHashTellsSetsApart(t *testing.T) {
 	base := policies("pp a - - " + namedWeb + "\ncpp b - - " + anyDeployment)
 	seen := map[string]string{}

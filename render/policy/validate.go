@@ -62,6 +62,9 @@ func checkPlacement(r *Report, at Path, p *policyv1alpha1.Placement) {
 	checkTerms(r, at.At("clusterAffinities"), p)
 	checkTolerations(r, at.At("clusterTolerations"), p.ClusterTolerations)
 	checkSpread(r, at.At("spreadConstraints"), p)
+	if m, ok := r.written(at.At("replicaScheduling")).(map[string]any); ok && len(m) == 0 {
+		r.Info("empty-replica-scheduling", at.At("replicaScheduling"), "stands for Divided and Weighted with equal weights; leave it out to give every cluster all replicas, or say what you mean")
+	}
 	checkReplicaScheduling(r, at.At("replicaScheduling"), p.ReplicaScheduling)
 	checkWorkloadAffinity(r, at.At("workloadAffinity"), p.WorkloadAffinity)
 }

@@ -125,6 +125,7 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
   placement:
     replicaScheduling: {}
     spreadConstraints: [{spreadByField: zone, maxGroups: 2}, {maxGroups: 3}]`, []string{
+			"7 info empty-replica-scheduling spec.placement.replicaScheduling",
 			"8 info differs-18 spec.placement.spreadConstraints[0]",
 			"8 warning spread-ignored spec.placement.spreadConstraints",
 		}},
