@@ -105,14 +105,14 @@ const annotationZero = "godwit.dev/zero-replicas"
 
 func setZero(b *workv1alpha2.ResourceBinding, names []string) {
 	if len(names) == 0 {
-		delete(b.Annotations, annotationZero)
+		b.Annotations = without(b.Annotations, annotationZero)
 		return
 	}
 	text := strings.Join(names[:min(len(names), shown)], ",")
 	if more := len(names) - shown; more > 0 {
 		text += ",+" + strconv.Itoa(more)
 	}
-	b.Annotations[annotationZero] = text
+	b.Annotations = with(b.Annotations, annotationZero, text)
 }
 
 // zero are the members without replicas, as far as they are named, and their number. Those that left are none.

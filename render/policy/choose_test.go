@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -380,6 +381,44 @@ func BenchmarkChoose(b *testing.B) {
 					b.Fatal(c.Message)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkSelectors compiles one policy with many selectors, and chooses it. Neither may cost more than its
+// selectors: of-100 is the cost of one, against that with 100 of them.
+func BenchmarkSelectors(b *testing.B) {
+	var compiling, choosing time.Duration
+	for _, n := range []int{100, 10000} {
+		selectors := make([]string, n)
+		for i := range selectors {
+			selectors[i] = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, name: app-%d}", i)
+		}
+		selectors[n/2] = namedWeb
+		objects := manifests(b, policies("pp a - - "+strings.Join(selectors, ", ")))
+		report := func(b *testing.B, least *time.Duration, by int) {
+			each := b.Elapsed() / time.Duration(b.N)
+			if *least == 0 {
+				*least = each
+			}
+			b.ReportMetric(float64(each)/float64(*least)/float64(by), "of-100")
+		}
+		b.Run(fmt.Sprintf("compile/selectors=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Compile(objects)
+			}
+			report(b, &compiling, n/100)
+		})
+		b.Run(fmt.Sprintf("choose/selectors=%d", n), func(b *testing.B) {
+			s, _ := Compile(objects)
+			b.ReportAllocs()
+			for b.Loop() {
+				if c := s.Choose(web, Claim{}, Options{}); c.Policy == nil {
+					b.Fatal(c.Message)
+				}
+			}
+			report(b, &choosing, 1)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +72,39 @@ func BenchmarkSchedule(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkLabels compiles a fleet, and a placement that selects half of it by a label, with few and many
+// labels on each cluster. of-1 is the cost against that with one label.
+func BenchmarkLabels(b *testing.B) {
+	half := &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"half": "0"}}}
+	var least time.Duration
+	for _, labels := range []int{1, 50} {
+		clusters := make([]*clusterv1alpha1.Cluster, 5000)
+		for i := range clusters {
+			clusters[i] = cluster(fmt.Sprintf("member-%04d cpu=10 pods=500", i))
+			clusters[i].Labels = map[string]string{"half": fmt.Sprint(i % 2)}
+			for j := 1; j < labels; j++ {
+				clusters[i].Labels[fmt.Sprintf("example.com/label-%d", j)] = fmt.Sprint(i % (j + 1))
+			}
+		}
+		b.Run(fmt.Sprintf("labels=%d", labels), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				fleet := NewFleet(clusters)
+				binding := &workv1alpha2.ResourceBinding{Spec: workv1alpha2.ResourceBindingSpec{
+					Resource: workv1alpha2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}, Placement: &policyv1alpha1.Placement{ClusterAffinity: half}}}
+				if r := fleet.Schedule(Request{Binding: binding}); len(r.Clusters) != 2500 {
+					b.Fatalf("%d clusters: %s", len(r.Clusters), r.Message)
+				}
+			}
+			each := b.Elapsed() / time.Duration(b.N)
+			if least == 0 {
+				least = each
+			}
+			b.ReportMetric(float64(each)/float64(least), "of-1")
+		})
 	}
 }
 
