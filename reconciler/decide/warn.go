@@ -119,8 +119,9 @@ func setZero(b *workv1alpha2.ResourceBinding, names []string) {
 func (p *pass) zero(b *workv1alpha2.ResourceBinding) (names []string, n int) {
 	for name := range strings.SplitSeq(b.Annotations[annotationZero], ",") {
 		if more, ok := strings.CutPrefix(name, "+"); ok {
-			m, _ := strconv.Atoi(more)
-			n += max(m, 0)
+			if m, err := strconv.ParseUint(more, 10, 31); err == nil { // people edit the record, too
+				n += int(m)
+			}
 		} else if p.fleet.byName[name] != nil && !p.fleet.leaving[name] {
 			names = append(names, name)
 			n++

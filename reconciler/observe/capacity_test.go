@@ -254,10 +254,15 @@ func TestAnswerThatIsCutOffIsAnError(t *testing.T) {
 func FuzzDecodeList(f *testing.F) {
 	f.Add(podList)
 	f.Add(`{"items": [{"spec": {"containers": [{"resources": {"requests": {"cpu": "1e3"}}}]}}]}`)
+	f.Add(`{"items": [{"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}, "status": {"allocatable": {"cpu": "1500m", "pods": 3}}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		used := Usage{}
 		if _, err := decodeList(strings.NewReader(text), used.Add); err == nil {
 			Capacity(nil, used, nil)
+		}
+		var nodes []Node
+		if _, err := decodeList(strings.NewReader(text), func(n *Node) { nodes = append(nodes, *n) }); err == nil {
+			NodeCapacity(nodes, used)
 		}
 	})
 }

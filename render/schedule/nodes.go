@@ -47,35 +47,45 @@ func (f *Fleet) compileNodes(c *clusterv1alpha1.NodeCapacity) *nodes {
 // room is how many replicas, or sets up to limit, fit on the nodes that they may go to. It is not known
 // without nodes, or if the replicas choose nodes by what is not recorded of them.
 func (n *nodes) room(d *demand, limit int64) (room int64, known bool) {
-	if n == nil {
+	switch {
+	case n == nil:
+		return 0, false
+	case d.set:
+		return n.sets(d.parts, limit)
+	case !n.tell(d.total.claim):
 		return 0, false
 	}
-	if d.set {
-		parts := slices.Clone(d.parts)
-		for i := range parts {
-			if parts[i].pools, known = n.open(parts[i].claim); !known {
-				return 0, false
-			}
-		}
-		return setsOnNodes(n.groups, parts, limit), true
-	}
-	open, known := n.open(d.total.claim)
+	pool, open := -1, false
 	for i := range n.groups {
-		if g := &n.groups[i]; known && open[g.pool] {
+		g := &n.groups[i]
+		if g.pool != pool {
+			pool, open = g.pool, n.pools[g.pool].opensTo(d.total.claim)
+		}
+		if open {
 			room = min(room+g.nodes*min(g.pods, fits(g.free, d.total.needs), unlimited), unlimited)
 		}
 	}
-	return room, known
+	return room, true
 }
 
-// open tells, by pool, where a claim lets pods go.
-func (n *nodes) open(claim *affinity.NodeMatcher) (pools []bool, known bool) {
-	if claim.ByName() || slices.ContainsFunc(n.unrecorded, claim.LooksAt) {
-		return nil, false
+func (n *nodes) sets(parts []part, limit int64) (sets int64, known bool) {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		p := &parts[i]
+		if !n.tell(p.claim) {
+			return 0, false
+		}
+		p.pools = make([]bool, len(n.pools))
+		for j := range n.pools {
+			p.pools[j] = n.pools[j].opensTo(p.claim)
+		}
 	}
-	pools = make([]bool, len(n.pools))
-	for i := range n.pools {
-		pools[i] = claim.Matches(n.pools[i].labels, n.pools[i].taints)
-	}
-	return pools, true
+	return setsOnNodes(n.groups, parts, limit), true
 }
+
+// tell tells whether enough is recorded of nodes to say where the claim lets pods go.
+func (n *nodes) tell(claim *affinity.NodeMatcher) bool {
+	return !claim.ByName() && !slices.ContainsFunc(n.unrecorded, claim.LooksAt)
+}
+
+func (p *pool) opensTo(claim *affinity.NodeMatcher) bool { return claim.Matches(p.labels, p.taints) }
