@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -21,6 +23,7 @@ func (p *pass) warn() {
 	if !p.carried {
 		p.find(p.input.overrides.value.Idle(p.effects)...)
 	}
+	p.warnOfCompat()
 	outranked, stuck, fallback := gathered{}, gathered{}, gathered{}
 	for _, b := range p.bound {
 		if b.next == nil || b.template == nil {
@@ -55,6 +58,29 @@ func (p *pass) warn() {
 		p.find(q.Source.Finding(render.Info, "affinity-fallback", []string{"spec", "placement", "clusterAffinities"},
 			"not the first term but %s is in force for %s; there is no way back to an earlier one but a WorkloadRebalancer", term, some(names)))
 	})
+}
+
+// rowsOfCompat are the intended differences from Karmada that the compat switch turns off.
+var rowsOfCompat = []string{"differs-2", "differs-5", "differs-8", "differs-9", "differs-10", "differs-18"}
+
+// warnOfCompat takes back what is said of differences that the switch turns off, and warns of tolerations
+// that do something only without it.
+func (p *pass) warnOfCompat() {
+	if !p.Options.CompatKarmada {
+		return
+	}
+	p.Findings = slices.DeleteFunc(p.Findings, func(f render.Finding) bool { return slices.Contains(rowsOfCompat, f.Code) })
+	if len(p.input.taints.value) > 0 {
+		return // a ClusterTaintPolicy may put on what is tolerated
+	}
+	for _, q := range p.input.policies.value.Policies() {
+		for i, t := range q.Spec.Placement.ClusterTolerations {
+			if t.Effect == corev1.TaintEffectNoExecute && (t.Key == clusterv1alpha1.TaintNotReady || t.Key == clusterv1alpha1.TaintUnreachable) {
+				p.find(q.Source.Finding(render.Warning, "toleration-no-effect", []string{"spec", "placement", "clusterTolerations", strconv.Itoa(i)},
+					"has no effect with compat: karmada, which puts %s on with NoSchedule alone; a ClusterTaintPolicy puts it on with NoExecute", t.Key))
+			}
+		}
+	}
 }
 
 // gathered are things to say, by policy and a word.

@@ -137,3 +137,21 @@ func TestOverrideWithoutEffectIsToldOf(t *testing.T) {
 	}
 	want(t, "with a copy that cannot be made", about(d, "override-no-effect"), []string{})
 }
+
+func TestTolerationsThatCompatMakesIdleAreToldOf(t *testing.T) {
+	const tolerations = "placement: {clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 60}, {key: other, operator: Exists, effect: NoExecute}]}"
+	source := fleet(1) + file("web.yaml", deployment("web", 1), policyFor("a", "Deployment", tolerations))
+	taintPolicy := file("t.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterTaintPolicy\nmetadata: {name: t}\nspec: {addOnConditions: [{conditionType: Ready, operator: In, statusValues: [\"False\"]}], taints: [{key: cluster.karmada.io/not-ready, effect: NoExecute}]}\n")
+	found := func(compat bool, source string) []string {
+		w := newWorld(t)
+		w.options.CompatKarmada = compat
+		d := w.push(source)
+		return append(about(d, "toleration-no-effect"), about(d, "differs-2")...)
+	}
+	want(t, "with compat", found(true, source), []string{"web.yaml:14: warning: toleration-no-effect: PropagationPolicy default/a: spec.placement.clusterTolerations[0]: " +
+		"has no effect with compat: karmada, which puts cluster.karmada.io/not-ready on with NoSchedule alone; a ClusterTaintPolicy puts it on with NoExecute"})
+	want(t, "with a policy that puts it on", found(true, source+taintPolicy), []string{})
+	if got := found(false, source); len(got) != 1 || !strings.Contains(got[0], "differs-2") {
+		t.Errorf("without compat: %q", got)
+	}
+}
