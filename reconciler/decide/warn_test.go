@@ -2,9 +2,11 @@ package decide_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
@@ -153,5 +155,19 @@ func TestTolerationsThatCompatMakesIdleAreToldOf(t *testing.T) {
 	want(t, "with a policy that puts it on", found(true, source+taintPolicy), []string{})
 	if got := found(false, source); len(got) != 1 || !strings.Contains(got[0], "differs-2") {
 		t.Errorf("without compat: %q", got)
+	}
+}
+
+func TestNothingIsToldOfTheQuickstart(t *testing.T) {
+	in := decide.Input{Source: gitstate.Snapshot{Revision: "c1", FS: os.DirFS("../../examples/quickstart")}, Now: start, Options: decide.Options{SecretKey: []byte("key")}}
+	for range 2 {
+		d, err := decide.Next(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Findings) > 0 || len(d.Bindings) == 0 {
+			t.Errorf("%d bindings, findings %v", len(d.Bindings), d.Findings)
+		}
+		in.Previous = d.Next
 	}
 }
