@@ -219,6 +219,10 @@ func (c *capacity) room(d *demand) int64 {
 
 // estimate is Karmada's general estimator. Without models, free resources are taken as one big
 // node. With models, replicas go to nodes; sets must fit both ways.
+//
+// Differs from Karmada: for sets it counts an amount in thousandths or in units by how it is written. Memory that
+// an interpreter gives in bytes, as for Flink and Spark, is a thousand times too much beside that of a cluster in
+// Gi, and such a workload fits nowhere.
 func (c *capacity) estimate(d *demand) int64 {
 	room := c.pods
 	if d.set {
