@@ -123,6 +123,13 @@ func (d *decoder) walk(dir string, read func(string) error) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("read the state branch: %s: %w", p, err)
+		case !fs.ValidPath(e.Name()) || e.Name() == "." || strings.Contains(e.Name(), "/"):
+			// A damaged tree may hold such an entry. Where it leads is where it is, without an end.
+			d.problem(p, fmt.Errorf("%q is no name of a file or folder; it is left alone", e.Name()))
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case e.IsDir():
 			return nil
 		case path.Ext(p) != suffix:

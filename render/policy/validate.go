@@ -169,8 +169,22 @@ func checkSpread(r *Report, at Path, p *policyv1alpha1.Placement) {
 	if len(fields) > 0 && !slices.Contains(fields, policyv1alpha1.SpreadByFieldCluster) {
 		r.Error("spread-without-cluster", at, "add a constraint with spreadByField: cluster, which says how many clusters in total")
 	}
+	checkTotal(r, at, p.SpreadConstraints)
 	if s := p.ReplicaScheduling; len(fields) > 0 && staticWeights(s) {
 		r.Warning("spread-ignored", at, "has no effect with static weights, as in Karmada; use dynamicWeight or Aggregated, or remove the constraints")
+	}
+}
+
+// checkTotal warns where the number of clusters seems to be meant for each group.
+func checkTotal(r *Report, at Path, constraints []policyv1alpha1.SpreadConstraint) {
+	i := slices.IndexFunc(constraints, func(c policyv1alpha1.SpreadConstraint) bool { return c.SpreadByField == policyv1alpha1.SpreadByFieldCluster })
+	if i < 0 || constraints[i].MaxGroups == 0 {
+		return
+	}
+	for _, c := range constraints {
+		if c.SpreadByField != policyv1alpha1.SpreadByFieldCluster && c.SpreadByField != "" && c.MinGroups > constraints[i].MaxGroups {
+			r.Warning("spread-total", at.At(i, "maxGroups"), "is %d clusters altogether and not for each %s, of which minGroups asks for %d; raise it", constraints[i].MaxGroups, c.SpreadByField, c.MinGroups)
+		}
 	}
 }
 
