@@ -309,6 +309,9 @@ func (d *decoder) strict(p string, into any) error {
 	if err != nil {
 		return err
 	}
+	if number, found := canonical.Endless(data); found {
+		return fmt.Errorf("%s is no number to compute with; correct it, or take the file out", number)
+	}
 	return yaml.UnmarshalStrict(data, into)
 }
 

@@ -267,6 +267,18 @@ func TestFolderThatLeadsToItselfIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A quantity of a few bytes may have more digits than can be computed with.
+func TestNumberWithoutAnEndIsAProblemOfItsFile(t *testing.T) {
+	tree := fstest.MapFS{
+		"clusters/a.yaml": {Data: []byte("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {syncMode: Push}\nstatus: {resourceSummary: {allocatable: {cpu: 1e-99999999}}}\n")},
+		"clusters/b.yaml": {Data: []byte("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: b}\nspec: {syncMode: Push}\nstatus: {resourceSummary: {allocatable: {cpu: 1e3}}}\n")},
+	}
+	s, problems, err := Decode(tree)
+	if err != nil || len(problems) != 1 || problems[0].Path != "clusters/a.yaml" || !strings.Contains(problems[0].Err.Error(), "1e-99999999") || s.Members["b"] == nil {
+		t.Errorf("members %v, problems %v, %v", s.Members, problems, err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add("bindings/default/a-b.yaml", []byte("apiVersion: work.karmada.io/v1alpha2\nkind: ResourceBinding\n"))
 	f.Add("state.yaml", []byte("formatVersion: 1\n"))

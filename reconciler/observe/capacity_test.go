@@ -236,7 +236,7 @@ func TestDecodeList(t *testing.T) {
 			t.Errorf("decodeList(%s) = %s, %v, want %s", tt.text, got, err, tt.want)
 		}
 	}
-	for _, text := range []string{``, `null`, `{}`, `[]`, `<html>`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": [1]}`, `{"items": [{"spec": {"overhead": {"cpu": "much"}}}]}`} {
+	for _, text := range []string{``, `null`, `{}`, `[]`, `<html>`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": [1]}`, `{"items": [{"spec": {"overhead": {"cpu": "much"}}}]}`, `{"items": [{"spec": {"overhead": {"cpu": "1e-99999999"}}}]}`} {
 		if got, err := decodeNames(text); err == nil {
 			t.Errorf("decodeList(%s) = %s", text, got)
 		}

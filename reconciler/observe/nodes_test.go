@@ -65,7 +65,7 @@ func many(n int, of func(i int, n *Node)) []Node {
 	for i := range nodes {
 		nodes[i].Metadata.Name = fmt.Sprintf("n%05d", i)
 		nodes[i].Metadata.Labels = map[string]string{"host": nodes[i].Metadata.Name, "os": "linux", "zone": string(rune('a' + i%3))}
-		nodes[i].Status.Allocatable = corev1.ResourceList{"pods": *resource.NewQuantity(int64(1+i%7), resource.DecimalSI)}
+		nodes[i].Status.Allocatable = Resources{"pods": *resource.NewQuantity(int64(1+i%7), resource.DecimalSI)}
 		if of != nil {
 			of(i, &nodes[i])
 		}
@@ -124,7 +124,7 @@ func TestManyNodesAreBoundedFromBelow(t *testing.T) {
 			nodes := many(5000, func(i int, n *Node) {
 				cpu := int64(1000 + 7*(i%limit.cpus))
 				sum += cpu
-				n.Status.Allocatable = corev1.ResourceList{"pods": resource.MustParse("9"), "cpu": *resource.NewMilliQuantity(cpu, resource.DecimalSI)}
+				n.Status.Allocatable = Resources{"pods": resource.MustParse("9"), "cpu": *resource.NewMilliQuantity(cpu, resource.DecimalSI)}
 				n.Metadata.Labels = map[string]string{"pool": fmt.Sprint(i % limit.labels), "host": n.Metadata.Name}
 			})
 			c := NodeCapacity(nodes, nil)
@@ -161,7 +161,8 @@ func TestGroupsPromiseNoMoreThanNodesHave(t *testing.T) {
 		}
 		have, say := map[string][]string{}, map[string][]string{}
 		for _, n := range nodes {
-			have[n.Metadata.Labels["zone"]] = append(have[n.Metadata.Labels["zone"]], fmt.Sprintf("%04d %015d", n.Status.Allocatable.Pods().Value(), n.Status.Allocatable.Memory().Value()))
+			free := corev1.ResourceList(n.Status.Allocatable)
+			have[n.Metadata.Labels["zone"]] = append(have[n.Metadata.Labels["zone"]], fmt.Sprintf("%04d %015d", free.Pods().Value(), free.Memory().Value()))
 		}
 		for _, p := range c.Pools {
 			for _, g := range p.Nodes {
@@ -210,7 +211,7 @@ func TestSizes(t *testing.T) {
 
 func TestRecordOfManyNodesIsSmall(t *testing.T) {
 	nodes := many(5000, func(i int, n *Node) {
-		n.Status.Allocatable = corev1.ResourceList{"pods": *resource.NewQuantity(int64(1+i%110), resource.DecimalSI), "cpu": *resource.NewMilliQuantity(int64(i*13%64000), resource.DecimalSI),
+		n.Status.Allocatable = Resources{"pods": *resource.NewQuantity(int64(1+i%110), resource.DecimalSI), "cpu": *resource.NewMilliQuantity(int64(i*13%64000), resource.DecimalSI),
 			"memory": *resource.NewQuantity(int64(i)*(1<<25)+int64(i), resource.BinarySI), "ephemeral-storage": *resource.NewQuantity(int64(i)*(1<<24)+5, resource.BinarySI)}
 		for j := range 20 {
 			n.Metadata.Labels[fmt.Sprintf("node.example.org/label-%d", j)] = strings.Repeat("v", 40) + fmt.Sprint(i%(j+1))

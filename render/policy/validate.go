@@ -177,7 +177,9 @@ func checkSpread(r *Report, at Path, p *policyv1alpha1.Placement) {
 
 // checkTotal warns where the number of clusters seems to be meant for each group.
 func checkTotal(r *Report, at Path, constraints []policyv1alpha1.SpreadConstraint) {
-	i := slices.IndexFunc(constraints, func(c policyv1alpha1.SpreadConstraint) bool { return c.SpreadByField == policyv1alpha1.SpreadByFieldCluster })
+	i := slices.IndexFunc(constraints, func(c policyv1alpha1.SpreadConstraint) bool {
+		return c.SpreadByField == policyv1alpha1.SpreadByFieldCluster
+	})
 	if i < 0 || constraints[i].MaxGroups == 0 {
 		return
 	}
