@@ -40,7 +40,7 @@ func (p *pass) render() {
 			for _, r := range had.works {
 				w.put(r, r.ID)
 			}
-			p.effects.Add(had.effects)
+			p.effects.Merge(had.effects)
 			continue
 		}
 		w.now = rendered{renderKey: key, repeats: true}
@@ -73,7 +73,7 @@ type renderKey struct {
 type rendered struct {
 	renderKey
 	works   []record.Work
-	effects []override.Effect // of the rules on them
+	effects override.Effects // of the rules on them; nil if there were none
 	// repeats: the same key gives the same works, whatever the previous state.
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
@@ -193,7 +193,10 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 	if err != nil {
 		return err
 	}
-	w.now.effects = append(w.now.effects, result.Effects...)
+	if len(result.Effects) > 0 && w.now.effects == nil {
+		w.now.effects = override.Effects{}
+	}
+	w.now.effects.Add(result.Effects)
 	made = withTerms(made, b)
 	w.now.works = append(w.now.works, made)
 	w.put(made, made.ID)

@@ -22,6 +22,13 @@ func (e Effects) Add(effects []Effect) {
 	}
 }
 
+// Merge adds what others gathered.
+func (e Effects) Merge(others Effects) {
+	for rule, changed := range others {
+		e[rule] = e[rule] || changed
+	}
+}
+
 // Idle warns of rules that were applied and changed nothing anywhere.
 func (s *Set) Idle(seen Effects) []render.Finding {
 	var findings []render.Finding
