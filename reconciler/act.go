@@ -101,7 +101,8 @@ func (r *Reconciler) met() bool {
 	seen := r.Fleet.Observe()
 	for name, d := range r.desired {
 		facts := seen.Members[name]
-		measured := facts.Resources != nil || d.Cluster.Status.ResourceSummary != nil
+		status := &d.Cluster.Status
+		measured := facts.Resources != nil || status.ResourceSummary != nil && (status.NodeCapacity != nil || !r.AccurateEstimator)
 		if facts.Ready == "" || facts.Ready == metav1.ConditionTrue && !measured {
 			return false
 		}

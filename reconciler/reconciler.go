@@ -85,6 +85,9 @@ type Config struct {
 	Patience time.Duration
 	// RequirePush holds back acting until the commit is on the remote.
 	RequirePush bool
+	// AccurateEstimator tells that members have what single nodes have free measured, so that the first pass
+	// waits for it where it is not on record.
+	AccurateEstimator bool
 	// At is called at each step of a pass, by name, for tests that stop the process there; nil means nothing.
 	At func(step string)
 	// Report receives each pass that went through; nil means nobody.

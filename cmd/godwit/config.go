@@ -54,6 +54,9 @@ type Config struct {
 	Webhooks struct {
 		AllowedHosts []string `mapstructure:"allowedHosts"`
 	} `mapstructure:"webhooks"`
+	Scheduling struct {
+		AccurateEstimator bool `mapstructure:"accurateEstimator"`
+	} `mapstructure:"scheduling"`
 	Safety struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
@@ -129,7 +132,8 @@ var settings = map[string]any{
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
-	"webhooks.allowedHosts": []string{}, "safety.maxDeletePercent": 50, "fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
+	"webhooks.allowedHosts": []string{}, "scheduling.accurateEstimator": false, "safety.maxDeletePercent": 50,
+	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
 var authSettings = []string{"username", "password", "passwordFile", "bearerToken", "bearerTokenFile", "caFile",

@@ -140,8 +140,9 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	}
 	fleet := member.New(c.lookup(), member.Options{
 		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
-		RetryInterval: min(2*time.Second, c.Clusters.ProbeInterval),
-		Thresholds:    &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log,
+		RetryInterval:     min(2*time.Second, c.Clusters.ProbeInterval),
+		AccurateEstimator: c.Scheduling.AccurateEstimator,
+		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log,
 	})
 	l.closers = append(l.closers, func() {
 		stop, cancel := context.WithTimeout(context.Background(), stopTime)
@@ -174,7 +175,8 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
 		Source: src, Store: st, Fleet: fleet, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
-		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush, At: at, Report: report, CutOff: anchors.CutOff,
+		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
+		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: report, CutOff: anchors.CutOff,
 	})
 	return l, nil
 }

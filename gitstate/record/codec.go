@@ -123,6 +123,13 @@ func (d *decoder) walk(dir string, read func(string) error) error {
 			return nil
 		case err != nil:
 			return fmt.Errorf("read the state branch: %s: %w", p, err)
+		case !fs.ValidPath(e.Name()) || e.Name() == "." || strings.Contains(e.Name(), "/"):
+			// A damaged tree may hold such an entry. Where it leads is where it is, without an end.
+			d.problem(p, fmt.Errorf("%q is no name of a file or folder; it is left alone", e.Name()))
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case e.IsDir():
 			return nil
 		case path.Ext(p) != suffix:
@@ -182,7 +189,7 @@ func (d *decoder) member(p string) error {
 // DecodeCluster reads the file of a member at its path.
 func DecodeCluster(p string, data []byte) (*clusterv1alpha1.Cluster, error) {
 	c := &clusterv1alpha1.Cluster{}
-	if err := yaml.UnmarshalStrict(data, c); err != nil {
+	if err := strictly(data, c); err != nil {
 		return nil, err
 	}
 	if c.APIVersion != clusterv1alpha1.APIVersion {
@@ -210,7 +217,7 @@ func (d *decoder) binding(p string) error {
 // DecodeBinding reads the file of a binding at its path.
 func DecodeBinding(p string, data []byte) (*workv1alpha2.ResourceBinding, error) {
 	b := &workv1alpha2.ResourceBinding{}
-	if err := yaml.UnmarshalStrict(data, b); err != nil {
+	if err := strictly(data, b); err != nil {
 		return nil, err
 	}
 	if b.APIVersion != workv1alpha2.APIVersion {
@@ -321,6 +328,14 @@ func (d *decoder) strict(p string, into any) error {
 	data, err := fs.ReadFile(d.tree, p)
 	if err != nil {
 		return err
+	}
+	return strictly(data, into)
+}
+
+// strictly decodes a file that has no field but those of into, and no number without an end.
+func strictly(data []byte, into any) error {
+	if number, found := canonical.Endless(data); found {
+		return fmt.Errorf("%s is no number to compute with; correct it, or take the file out", number)
 	}
 	return yaml.UnmarshalStrict(data, into)
 }

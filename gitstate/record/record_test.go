@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -232,6 +233,49 @@ metadata:
 	want := &workv1alpha2.PolicyReference{Kind: "PropagationPolicy", Namespace: "default", Name: "p"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("claim (-want +got):\n%s", diff)
+	}
+}
+
+// entryFS has one more folder in a folder, of a name that no folder has.
+type entryFS struct {
+	fstest.MapFS
+	dir, name string
+}
+
+type entry struct {
+	fs.DirEntry
+	name string
+}
+
+func (e entry) Name() string { return e.name }
+
+func (f entryFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := f.MapFS.ReadDir(name)
+	if name == f.dir && err == nil {
+		list = append(list, entry{list[0], f.name})
+	}
+	return list, err
+}
+
+func TestFolderThatLeadsToItselfIsLeftAlone(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "a/.."} {
+		tree := entryFS{fstest.MapFS{"works/m/default/configmap_c.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\n")}}, "works/m", name}
+		s, problems, err := Decode(tree)
+		if err != nil || len(problems) != 1 || len(s.Works) != 1 {
+			t.Errorf("%q: %d works, problems %v, %v", name, len(s.Works), problems, err)
+		}
+	}
+}
+
+// A quantity of a few bytes may have more digits than can be computed with.
+func TestNumberWithoutAnEndIsAProblemOfItsFile(t *testing.T) {
+	tree := fstest.MapFS{
+		"clusters/a.yaml": {Data: []byte("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {syncMode: Push}\nstatus: {resourceSummary: {allocatable: {cpu: 1e-99999999}}}\n")},
+		"clusters/b.yaml": {Data: []byte("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: b}\nspec: {syncMode: Push}\nstatus: {resourceSummary: {allocatable: {cpu: 1e3}}}\n")},
+	}
+	s, problems, err := Decode(tree)
+	if err != nil || len(problems) != 1 || problems[0].Path != "clusters/a.yaml" || !strings.Contains(problems[0].Err.Error(), "1e-99999999") || s.Members["b"] == nil {
+		t.Errorf("members %v, problems %v, %v", s.Members, problems, err)
 	}
 }
 

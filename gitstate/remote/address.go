@@ -38,6 +38,9 @@ func parseAddress(raw string) (address, error) {
 		return address{}, errScheme
 	}
 	if m := scpLike.FindStringSubmatch(raw); m != nil {
+		if strings.HasPrefix(m[3], ":") { // without its user it would be printed as what names a helper
+			return address{}, errors.New("the path of the URL begins with a colon")
+		}
 		a := address{scheme: "ssh", user: m[1], host: strings.Trim(m[2], "[]"), path: m[3], printed: m[2] + ":" + m[3]}
 		return a, a.check()
 	}

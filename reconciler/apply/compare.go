@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
 )
 
 // A Difference is one field in which a live object is not as we want it.
@@ -273,7 +274,11 @@ func same(above, name string, want, have any) bool {
 	if !slices.Contains(quantityMaps, above) && !slices.Contains(quantityFields, name) {
 		return false
 	}
-	a, errA := resource.ParseQuantity(strings.Trim(compact(want), `"`))
-	b, errB := resource.ParseQuantity(strings.Trim(compact(have), `"`))
+	textA, textB := strings.Trim(compact(want), `"`), strings.Trim(compact(have), `"`)
+	if !canonical.Sensible(textA) || !canonical.Sensible(textB) {
+		return false
+	}
+	a, errA := resource.ParseQuantity(textA)
+	b, errB := resource.ParseQuantity(textB)
 	return errA == nil && errB == nil && a.Cmp(b) == 0
 }

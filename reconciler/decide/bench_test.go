@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -197,6 +198,82 @@ func BenchmarkPass(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkScale is a first decision in which every template goes to three members: with more members, and
+// with more templates. each is the cost of one template, of-10 that cost against the one at size 10.
+func BenchmarkScale(b *testing.B) {
+	for _, scale := range []struct {
+		name  string
+		sizes []size
+	}{
+		{"members", []size{{100, 1, 10}, {100, 1, 100}, {100, 1, 1000}, {100, 1, 5000}}},
+		{"templates", []size{{10, 1, 100}, {100, 1, 100}, {1000, 1, 100}, {10000, 1, 100}}},
+	} {
+		var least float64
+		for _, s := range scale.sizes {
+			b.Run(scale.name+"/"+s.String(), func(b *testing.B) {
+				files := s.source()
+				files["policies/p000.yaml"].Data = []byte(`apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: p000}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: {spreadConstraints: [{spreadByField: cluster, minGroups: 3, maxGroups: 3}]}
+`)
+				source := gitstate.Snapshot{Revision: "c1", FS: newTree(files)}
+				b.ReportAllocs()
+				for b.Loop() {
+					d, err := decide.Next(decide.Input{Source: source, Now: start})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if len(d.Works) < 3*s.templates {
+						b.Fatalf("%d works", len(d.Works))
+					}
+				}
+				each := float64(b.Elapsed()) / float64(b.N) / float64(s.templates)
+				if least == 0 {
+					least = each
+				}
+				b.ReportMetric(each, "ns/template")
+				b.ReportMetric(each/least, "of-10")
+			})
+		}
+	}
+}
+
+// BenchmarkLargeObject is a first decision about one object of 3 MiB for ten members. of-text is the cost
+// against writing the object once.
+func BenchmarkLargeObject(b *testing.B) {
+	var large strings.Builder
+	large.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large, namespace: default}\ndata:\n")
+	content := map[string]any{}
+	for i := 0; large.Len() < 3<<20; i++ {
+		key, value := fmt.Sprintf("key%06d", i), strings.Repeat("text ", 10)
+		fmt.Fprintf(&large, "  %s: %q\n", key, value)
+		content[key] = value
+	}
+	files := size{0, 1, 10}.source()
+	delete(files, "policies/p000.yaml")
+	files["large.yaml"] = &fstest.MapFile{Data: []byte(large.String())}
+	files["policy.yaml"] = &fstest.MapFile{Data: []byte(policyFor("p", "ConfigMap large", everywhere))}
+	source := gitstate.Snapshot{Revision: "c1", FS: newTree(files)}
+	b.ReportAllocs()
+	b.SetBytes(int64(large.Len()))
+	for b.Loop() {
+		d, err := decide.Next(decide.Input{Source: source, Now: start})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(d.Works) != 10 {
+			b.Fatalf("%d works: %v", len(d.Works), d.Findings)
+		}
+	}
+	each := b.Elapsed() / time.Duration(b.N)
+	began := time.Now()
+	canonical.YAML(map[string]any{"data": content})
+	b.ReportMetric(float64(each)/float64(time.Since(began)), "of-text")
 }
 
 // A pass over a fleet in which nothing changed costs a fraction of the first one. Allocations stand

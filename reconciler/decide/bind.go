@@ -38,8 +38,11 @@ type bound struct {
 	old      *workv1alpha2.ResourceBinding
 	next     *workv1alpha2.ResourceBinding // nil if the binding goes
 	replicas interpret.Replicas
-	// zero are members that were selected and got no replicas.
-	zero []string
+	// outranked would hold the template if it were free; nil if none other would. outranks says why it does not.
+	outranked *policy.Policy
+	outranks  string
+	// anew is what the replicas would be if they were divided anew; nil if that is no different.
+	anew []workv1alpha2.TargetCluster
 	// looked is how many answers of webhooks were looked for before.
 	looked int
 	// unsure: a webhook's answer is missing, and something else stands in for it.
@@ -107,11 +110,6 @@ func (p *pass) bind() {
 	p.evict(peers)
 	p.Memo.forget(p.input)
 	p.depend()
-	for _, b := range p.bound {
-		for _, name := range b.zero {
-			p.find(b.template.Finding(render.Warning, "zero-replicas", nil, "member %s is selected and gets 0 of %d replicas, so it gets no copy", name, b.next.Spec.Replicas))
-		}
-	}
 	slices.SortFunc(p.bound, func(a, b *bound) int { return a.row.Template.Compare(b.row.Template) })
 	for _, b := range p.bound {
 		switch {
@@ -175,6 +173,7 @@ func (p *pass) bindTemplate(b *bound, peers *schedule.Peers) {
 		b.row.Previous = b.old.Spec.Clusters
 	}
 	choice := p.choose(b)
+	b.outranked, b.outranks = choice.Outranked()
 	if p.Options.Explain {
 		b.row.Choice = choice
 	}
@@ -317,7 +316,7 @@ func kindOf(key record.BindingKey) string {
 // with is a copy of annotations with one key set, without the marks of Karmada's claims.
 func with(annotations map[string]string, key, value string) map[string]string {
 	next := map[string]string{key: value}
-	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced, annotationOperator} {
+	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced, annotationOperator, annotationZero} {
 		if v, ok := annotations[k]; ok && k != key {
 			next[k] = v
 		}
@@ -360,17 +359,18 @@ func labelsOf(o api.Object) map[string]string {
 
 // schedule asks for clusters and writes the answer into the binding.
 func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
-	result := p.fleet.schedule.Schedule(schedule.Request{
+	request := schedule.Request{
 		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
 		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
-	})
+	}
+	result := p.fleet.schedule.Schedule(request)
+	b.anew = p.dividedAnew(request, &result)
 	p.admit(b, &result)
 	next := b.next
 	if p.Options.Explain {
 		b.row.Schedule = &result
 	}
 	b.row.Clusters, b.row.Failure, b.row.Message = result.Clusters, string(result.Failure), result.Message
-	b.zero = result.ZeroReplicas
 	p.asked = p.asked || result.Trigger.Asks() && result.Trigger != schedule.Always
 	if !result.Wake.IsZero() {
 		p.wakeAt(result.Wake)
@@ -379,6 +379,9 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	switch {
 	case result.Failure != "":
 		next.Spec.Clusters = result.Clusters
+		if result.Failure == schedule.NoClusterFit {
+			setZero(next, nil)
+		}
 		status.Conditions = withScheduled(status.Conditions, metav1.ConditionFalse, string(result.Failure), result.Message, p.Now)
 		peers.Put(next)
 		return result
@@ -399,6 +402,7 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	}
 	next.Spec.Clusters = result.Clusters
 	next.Annotations = with(next.Annotations, schedule.AnnotationAppliedPlacement, placement)
+	setZero(next, result.ZeroReplicas)
 	status.SchedulerObservedAffinityName, status.SchedulerObservedGeneration = result.Affinity, 0
 	status.Conditions = withScheduled(status.Conditions, metav1.ConditionTrue, "Success", scheduled, p.Now)
 	peers.Put(next)

@@ -252,6 +252,7 @@ func Next(in Input) (*Decision, error) {
 	p.aggregate()
 	p.retire()
 	p.hear()
+	p.warn()
 	if p.Options.Explain {
 		p.explain()
 	}
@@ -281,7 +282,9 @@ type pass struct {
 	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
 	bound      []*bound
 	ledger     *ledger
-	approved   bool // by the source commit
+	effects    override.Effects // of the rules on all works
+	carried    bool             // works stay that nothing was applied to in this pass
+	approved   bool             // by the source commit
 	// approvers are the people on record who let deletions go in this pass, by member.
 	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.

@@ -188,7 +188,7 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 		}
 		next.Status = observed(next.Status, facts)
 		if facts.Resources != nil && (newest || next.Status.ResourceSummary == nil) {
-			next.Status.NodeSummary, next.Status.ResourceSummary = facts.Nodes, facts.Resources
+			next.Status.NodeSummary, next.Status.ResourceSummary, next.Status.NodeCapacity = facts.Nodes, facts.Resources, facts.NodeCapacity
 		}
 	}
 	next.Spec.Taints = p.taints(next, old)
@@ -245,7 +245,7 @@ func (p *pass) rest() {
 			continue
 		}
 		same := *next
-		same.Status.NodeSummary, same.Status.ResourceSummary = old.Status.NodeSummary, old.Status.ResourceSummary
+		same.Status.NodeSummary, same.Status.ResourceSummary, same.Status.NodeCapacity = old.Status.NodeSummary, old.Status.ResourceSummary, old.Status.NodeCapacity
 		switch {
 		case old.Status.ResourceSummary != nil && semanticEqual(old, &same):
 			p.next.Members[name] = old

@@ -266,7 +266,6 @@ type bindingMemo struct {
 
 	row      BindingRow
 	replicas interpret.Replicas
-	zero     []string
 	choice   policy.Choice
 	heard    []heard
 	// wake is when time alone changes something; zero means never.
@@ -282,7 +281,7 @@ func (p *pass) settled(b *bound, choice policy.Choice) {
 		return
 	}
 	m := p.inputsOf(b)
-	m.row, m.replicas, m.zero, m.choice, m.wake, m.heard = b.row, b.replicas, b.zero, choice, b.wake, p.heard.since(b.looked)
+	m.row, m.replicas, m.choice, m.wake, m.heard = b.row, b.replicas, choice, b.wake, p.heard.since(b.looked)
 	m.beside = p.Memo.rendered[b.row.Key]
 	p.Memo.bindings[b.template.ID] = &m
 }
@@ -312,7 +311,8 @@ func (p *pass) recall(b *bound) bool {
 	if b.wake = m.wake; !b.wake.IsZero() {
 		p.wakeAt(b.wake)
 	}
-	b.next, b.row, b.replicas, b.zero = b.old, m.row, m.replicas, m.zero
+	b.next, b.row, b.replicas = b.old, m.row, m.replicas
+	b.outranked, b.outranks = m.choice.Outranked()
 	p.heard.again(m.heard)
 	if m.choice.Policy == nil {
 		p.unbound(b.template.ID, m.choice.Message)
@@ -364,7 +364,7 @@ func (c *compiled) unused() []render.Finding {
 	for i, r := range c.clusters.value {
 		members[i] = affinity.Of(r.cluster)
 	}
-	return slices.Concat(c.policies.value.Unused(templates), c.overrides.value.Unused(templates, members))
+	return slices.Concat(c.policies.value.Unused(templates), c.policies.value.Tied(templates), c.overrides.value.Uncovered(c.templates), c.overrides.value.Unused(templates, members))
 }
 
 // look tells of which members there is news since the last call.

@@ -43,6 +43,9 @@ type MemberFacts struct {
 	// AllocatableModelings, one entry a grade, only with models in the Cluster manifest.
 	Nodes     *clusterv1alpha1.NodeSummary
 	Resources *clusterv1alpha1.ResourceSummary
+	// NodeCapacity is measured along with them for the accurate estimator; nil without it, and where nodes
+	// cannot be summed up.
+	NodeCapacity *clusterv1alpha1.NodeCapacity
 	// Copies by the object's identity without version: everything godwit applied, tried to apply or was to delete.
 	Copies map[api.ID]CopyFacts
 }

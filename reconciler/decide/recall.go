@@ -55,7 +55,7 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 		facts := MemberFacts{
 			Ready: ready.Status, Reason: ready.Reason, Message: ready.Message, Since: ready.LastTransitionTime.UTC(),
 			UID: c.Spec.ID, Version: c.Status.KubernetesVersion, APIs: c.Status.APIEnablements,
-			Nodes: c.Status.NodeSummary, Resources: c.Status.ResourceSummary, Copies: map[api.ID]CopyFacts{},
+			Nodes: c.Status.NodeSummary, Resources: c.Status.ResourceSummary, NodeCapacity: c.Status.NodeCapacity, Copies: map[api.ID]CopyFacts{},
 		}
 		facts.APIsComplete = slices.ContainsFunc(c.Status.Conditions, isComplete)
 		seen.Members[name] = facts

@@ -26,6 +26,7 @@ func (p *pass) render() {
 	w := &works{pass: p, needed: map[string]map[string]bool{}}
 	w.renderer = &work.Renderer{Rules: p.rules, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
 	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
+	p.effects, p.carried = override.Effects{}, false
 	before := p.Memo.rendered
 	p.Memo.rendered = make(map[record.BindingKey]*rendered, len(p.bound))
 	for _, b := range p.bound {
@@ -40,6 +41,7 @@ func (p *pass) render() {
 			for _, r := range had.works {
 				w.put(r, r.ID)
 			}
+			p.effects.Merge(had.effects)
 			continue
 		}
 		w.now = rendered{renderKey: key, repeats: true}
@@ -73,7 +75,8 @@ type renderKey struct {
 // rendered is the works of a binding.
 type rendered struct {
 	renderKey
-	works []record.Work
+	works   []record.Work
+	effects override.Effects // of the rules on them; nil if there were none
 	// repeats: the same key gives the same works, whatever the previous state.
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
@@ -143,7 +146,7 @@ func (w *works) carry(b *bound, all []workv1alpha2.TargetCluster) {
 }
 
 func (w *works) carryTo(b *bound, member string) {
-	w.now.repeats = false
+	w.now.repeats, w.carried = false, true
 	path := record.WorkPath(member, b.row.Template)
 	if _, made := w.next.Works[path]; made {
 		return
@@ -205,6 +208,10 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 	if err != nil {
 		return err
 	}
+	if len(result.Effects) > 0 && w.now.effects == nil {
+		w.now.effects = override.Effects{}
+	}
+	w.now.effects.Add(result.Effects)
 	made = withTerms(made, b)
 	w.now.works = append(w.now.works, made)
 	w.put(made, made.ID)
@@ -249,6 +256,7 @@ type workMemo struct {
 	rules       string
 	fleet       string
 	work        record.Work
+	effects     []override.Effect
 }
 
 func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, override.Result, error) {
@@ -264,7 +272,8 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 	if had := w.Memo.works[key]; had != nil && !c.Explain && !w.asks(c.ID) {
 		want.work = had.work
 		if sameInputs(had, &want) {
-			return had.work, override.Result{}, nil
+			w.effects.Add(had.effects)
+			return had.work, override.Result{Effects: had.effects}, nil
 		}
 	}
 	rendered, err := w.renderer.Render(c)
@@ -272,6 +281,8 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 		return record.Work{}, rendered.Overrides, err
 	}
 	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
+	want.effects = rendered.Overrides.Effects
+	w.effects.Add(want.effects)
 	w.Memo.works[key] = &want
 	return want.work, rendered.Overrides, nil
 }

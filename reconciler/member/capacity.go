@@ -14,6 +14,7 @@ import (
 type capacity struct {
 	nodes     *clusterv1alpha1.NodeSummary // handed out, so never changed
 	resources *clusterv1alpha1.ResourceSummary
+	single    *clusterv1alpha1.NodeCapacity
 	// at is when measuring it began, be it in vain; zero measures anew after the next good probe.
 	at time.Time
 }
@@ -53,15 +54,22 @@ func (m *member) measure() (began bool, err error) {
 		return true, err
 	}
 	nodes, resources := observe.Capacity(listed, used, models)
+	var single *clusterv1alpha1.NodeCapacity
+	if m.options.AccurateEstimator {
+		single = observe.NodeCapacity(listed, used)
+	}
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &m.capacity
 	switch {
 	case m.link != l, m.who.uid != uid: // it may be another cluster's
-	case c.nodes != nil && *c.nodes == nodes && equality.Semantic.DeepEqual(*c.resources, resources):
+	case c.nodes != nil && *c.nodes == nodes && equality.Semantic.DeepEqual(*c.resources, resources) && equality.Semantic.DeepEqual(c.single, single):
 	default:
-		c.nodes, c.resources = &nodes, &resources
+		if m.options.AccurateEstimator && single == nil && (c.nodes == nil || c.single != nil) {
+			m.log.Warn("nodes have too many different taints to be recorded, only the general estimator counts")
+		}
+		c.nodes, c.resources, c.single = &nodes, &resources, single
 		m.touch(true)
 	}
 	return true, nil

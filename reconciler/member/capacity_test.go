@@ -263,3 +263,41 @@ func TestCapacityOfAnotherClusterIsNotTaken(t *testing.T) {
 	w.servers["other"].Intercept(nil)
 	w.capacity("kube02", empty)
 }
+
+func TestSingleNodesAreMeasuredIfAskedFor(t *testing.T) {
+	text := func(seen decide.Observations) string {
+		c := seen.Members["kube02"].NodeCapacity
+		if c == nil {
+			return "unknown"
+		}
+		s := ""
+		for _, p := range c.Pools {
+			for _, g := range p.Nodes {
+				s += fmt.Sprintf("%d nodes %v with %s CPU %s pods;", g.Count, p.Labels, g.Free.Cpu(), g.Free.Pods())
+			}
+		}
+		return s
+	}
+	w := measuring(t, "kube02")
+	w.fleet.Set(w.desired)
+	w.capacity("kube02", empty)
+	if got := text(w.fleet.Observe()); got != "unknown" {
+		t.Errorf("not asked for, and it is %s", got)
+	}
+	w = newWorld(t, "kube02")
+	w.options.CapacityInterval, w.options.AccurateEstimator = time.Millisecond, true
+	w.start()
+	w.fleet.Set(w.desired)
+	node := "1 nodes map[kubernetes.io/hostname:kube02-node] with "
+	w.eventually("the node is empty", func(seen decide.Observations) bool { return text(seen) == node+"64 CPU 1k pods;" })
+	w.pod("kube02", "a", "kube02-node", "1500m")
+	w.eventually("a pod is on it", func(seen decide.Observations) bool { return text(seen) == node+"62500m CPU 999 pods;" })
+	// A label changes nothing else that is measured.
+	nodes := w.client("kube02", api.ID{Version: "v1", Kind: "Node"})
+	if _, err := nodes.Patch(t.Context(), "kube02-node", types.MergePatchType, []byte(`{"metadata": {"labels": {"disk": "ssd"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it has a label", func(seen decide.Observations) bool {
+		return text(seen) == "1 nodes map[disk:ssd kubernetes.io/hostname:kube02-node] with 62500m CPU 999 pods;"
+	})
+}

@@ -56,6 +56,8 @@ type Options struct {
 	// CapacityInterval is how often nodes and pods are listed, default 1m. It is looked at after good probes,
 	// so that it is never less than the ProbeInterval.
 	CapacityInterval time.Duration
+	// AccurateEstimator asks for what single nodes have free, too.
+	AccurateEstimator bool
 	// QPS and Burst limit the requests to one member that are about objects, default 50 and 100; a
 	// negative QPS means no limit.
 	QPS   float32

@@ -412,7 +412,7 @@ func (m *member) observe() (decide.MemberFacts, bool) {
 		m.snapshot = decide.MemberFacts{
 			Ready: ready.Status, Reason: ready.Reason, Message: ready.Message, Since: ready.Since,
 			UID: m.who.uid, Version: m.who.version,
-			Nodes: m.capacity.nodes, Resources: m.capacity.resources,
+			Nodes: m.capacity.nodes, Resources: m.capacity.resources, NodeCapacity: m.capacity.single,
 			Copies: make(map[api.ID]decide.CopyFacts, len(m.copies)),
 		}
 		if catalog := m.who.catalog; catalog != nil {

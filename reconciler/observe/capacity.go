@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 
+	"github.com/godwit-gitops/godwit/api/canonical"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 )
 
@@ -23,11 +25,15 @@ import (
 type (
 	Node struct {
 		Metadata struct {
-			Name string `json:"name"`
+			Name   string            `json:"name"`
+			Labels map[string]string `json:"labels"`
 		} `json:"metadata"`
+		Spec struct {
+			Taints []corev1.Taint `json:"taints"`
+		} `json:"spec"`
 		Status struct {
-			Allocatable corev1.ResourceList `json:"allocatable"`
-			Conditions  []NodeCondition     `json:"conditions"`
+			Allocatable Resources       `json:"allocatable"`
+			Conditions  []NodeCondition `json:"conditions"`
 		} `json:"status"`
 	}
 	NodeCondition struct {
@@ -36,10 +42,10 @@ type (
 	}
 	Pod struct {
 		Spec struct {
-			NodeName       string              `json:"nodeName"`
-			Containers     []Container         `json:"containers"`
-			InitContainers []Container         `json:"initContainers"`
-			Overhead       corev1.ResourceList `json:"overhead"`
+			NodeName       string      `json:"nodeName"`
+			Containers     []Container `json:"containers"`
+			InitContainers []Container `json:"initContainers"`
+			Overhead       Resources   `json:"overhead"`
 		} `json:"spec"`
 		Status struct {
 			Phase corev1.PodPhase `json:"phase"`
@@ -47,10 +53,32 @@ type (
 	}
 	Container struct {
 		Resources struct {
-			Requests corev1.ResourceList `json:"requests"`
+			Requests Resources `json:"requests"`
 		} `json:"resources"`
 	}
+	// Resources are amounts that can be computed with.
+	Resources corev1.ResourceList
 )
+
+// UnmarshalJSON refuses amounts of more digits than a member could mean.
+func (r *Resources) UnmarshalJSON(data []byte) error {
+	var texts map[corev1.ResourceName]json.RawMessage
+	if err := json.Unmarshal(data, &texts); err != nil || texts == nil {
+		return err
+	}
+	*r = make(Resources, len(texts))
+	for name, text := range texts {
+		if !canonical.Sensible(string(bytes.Trim(text, `"`))) {
+			return fmt.Errorf("%.64s is no amount of %.64s to compute with", text, name)
+		}
+		var q resource.Quantity
+		if err := json.Unmarshal(text, &q); err != nil {
+			return err
+		}
+		(*r)[name] = q
+	}
+	return nil
+}
 
 func (n *Node) ready() bool {
 	return slices.Contains(n.Status.Conditions, NodeCondition{corev1.NodeReady, corev1.ConditionTrue})
@@ -61,7 +89,7 @@ func (n *Node) ready() bool {
 func (p *Pod) request() corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for _, c := range p.Spec.Containers {
-		add(total, c.Resources.Requests)
+		add(total, corev1.ResourceList(c.Resources.Requests))
 	}
 	for _, c := range p.Spec.InitContainers {
 		for name, q := range c.Resources.Requests {
@@ -70,7 +98,7 @@ func (p *Pod) request() corev1.ResourceList {
 			}
 		}
 	}
-	add(total, p.Spec.Overhead)
+	add(total, corev1.ResourceList(p.Spec.Overhead))
 	return total
 }
 
@@ -115,7 +143,7 @@ func Capacity(nodes []Node, used Usage, models []clusterv1alpha1.ResourceModel) 
 		if nodes[i].ready() {
 			summary.ReadyNum++
 		}
-		add(resources.Allocatable, nodes[i].Status.Allocatable)
+		add(resources.Allocatable, corev1.ResourceList(nodes[i].Status.Allocatable))
 	}
 	for _, node := range slices.Sorted(maps.Keys(used)) {
 		if node == "" {

@@ -236,7 +236,7 @@ func TestDecodeList(t *testing.T) {
 			t.Errorf("decodeList(%s) = %s, %v, want %s", tt.text, got, err, tt.want)
 		}
 	}
-	for _, text := range []string{``, `null`, `{}`, `[]`, `<html>`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": [1]}`, `{"items": [{"spec": {"overhead": {"cpu": "much"}}}]}`} {
+	for _, text := range []string{``, `null`, `{}`, `[]`, `<html>`, `{"kind": "Status"}`, `{"items": {}}`, `{"items": [1]}`, `{"items": [{"spec": {"overhead": {"cpu": "much"}}}]}`, `{"items": [{"spec": {"overhead": {"cpu": "1e-99999999"}}}]}`} {
 		if got, err := decodeNames(text); err == nil {
 			t.Errorf("decodeList(%s) = %s", text, got)
 		}
@@ -254,10 +254,15 @@ func TestAnswerThatIsCutOffIsAnError(t *testing.T) {
 func FuzzDecodeList(f *testing.F) {
 	f.Add(podList)
 	f.Add(`{"items": [{"spec": {"containers": [{"resources": {"requests": {"cpu": "1e3"}}}]}}]}`)
+	f.Add(`{"items": [{"metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}, "status": {"allocatable": {"cpu": "1500m", "pods": 3}}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		used := Usage{}
 		if _, err := decodeList(strings.NewReader(text), used.Add); err == nil {
 			Capacity(nil, used, nil)
+		}
+		var nodes []Node
+		if _, err := decodeList(strings.NewReader(text), func(n *Node) { nodes = append(nodes, *n) }); err == nil {
+			NodeCapacity(nodes, used)
 		}
 	})
 }

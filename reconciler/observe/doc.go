@@ -4,7 +4,8 @@
 //   - [Probe] asks once; [Prober] is the pure rule that turns single answers into a Ready condition
 //     with thresholds.
 //   - [Discover] asks once for the kinds; [Catalog] is the pure value that holds them.
-//   - [Inventory] lists nodes and pods; [Capacity] is the pure rule that sums them up.
+//   - [Inventory] lists nodes and pods; [Capacity] is the pure rule that sums them up, [NodeCapacity] the one
+//     that keeps single nodes apart, for the accurate estimator.
 //   - [Watch] lists and follows the objects of one kind, again and again, until it is told to stop.
 //
 // It promises:

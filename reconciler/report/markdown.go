@@ -110,46 +110,16 @@ func (b Binding) why() string {
 
 // markdownWorks shows each diff once, with the members it is for.
 func (p *Plan) markdownWorks(d *document) {
-	type group struct {
-		work    Work
-		members []string
-	}
-	var groups []*group
-	byDiff := map[string]*group{}
-	for _, w := range p.Works {
-		if w.Change == decide.Unchanged {
-			continue
-		}
-		key := string(w.Change) + w.Resource.String() + body(w.Diff)
-		g := byDiff[key]
-		if g == nil {
-			g = &group{work: w}
-			byDiff[key] = g
-			groups = append(groups, g)
-		}
-		g.members = append(g.members, w.Cluster)
-	}
-	slices.SortStableFunc(groups, func(a, b *group) int {
-		return slices.Index(changeOrder, a.work.Change) - slices.Index(changeOrder, b.work.Change)
+	groups := p.changes()
+	slices.SortStableFunc(groups, func(a, b *same) int {
+		return slices.Index(changeOrder, a.Change) - slices.Index(changeOrder, b.Change)
 	})
 	for _, g := range groups {
-		fence := strings.Repeat("`", 3)
-		for strings.Contains(g.work.Diff, fence) {
+		diff, fence := g.Diff(), strings.Repeat("`", 3)
+		for strings.Contains(diff, fence) {
 			fence += "`"
 		}
 		d.add(fmt.Sprintf("<details><summary>%s %s on %s</summary>\n\n%sdiff\n%s\n%s\n</details>\n\n",
-			g.work.Change, cell(g.work.Resource.String()), cell(strings.Join(g.members, ", ")), fence, clean(strings.TrimSuffix(g.work.Diff, "\n")), fence))
+			g.Change, cell(g.Resource.String()), cell(strings.Join(g.members, ", ")), fence, clean(strings.TrimSuffix(diff, "\n")), fence))
 	}
-}
-
-// body is a diff without its first two lines, which name the member's file.
-func body(diff string) string {
-	for range 2 {
-		_, rest, ok := strings.Cut(diff, "\n")
-		if !ok {
-			return diff
-		}
-		diff = rest
-	}
-	return diff
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -90,7 +92,65 @@ type Work struct {
 	Cluster  string        `json:"cluster"`
 	Resource Resource      `json:"resource"`
 	Change   decide.Change `json:"change"`
-	Diff     string        `json:"diff"`
+	// Hunks are the diff without its first two lines, which name the member's file. The same text is the
+	// same for all members. Hunks is empty where nothing changes.
+	Hunks string `json:"-"`
+	path  string
+}
+
+// Diff is unified; it is empty where nothing changes.
+func (w Work) Diff() string {
+	if w.Hunks == "" {
+		return ""
+	}
+	from, to := "a/"+w.path, "b/"+w.path
+	switch w.Change {
+	case decide.Added:
+		from = "/dev/null"
+	case decide.Removed:
+		to = "/dev/null"
+	}
+	return "--- " + from + "\n+++ " + to + "\n" + w.Hunks
+}
+
+// MarshalJSON adds the diff.
+func (w Work) MarshalJSON() ([]byte, error) {
+	type fields Work
+	return json.Marshal(struct {
+		fields
+		Diff string `json:"diff"`
+	}{fields(w), w.Diff()})
+}
+
+// same are works of which the same is shown: one object that changes in the same way on many members.
+type same struct {
+	Work    // of the first member
+	members []string
+}
+
+// changes are the works that change, in their order; those with the same diff come together.
+func (p *Plan) changes() []*same {
+	type key struct {
+		change   decide.Change
+		resource Resource
+		hunks    string
+	}
+	var groups []*same
+	known := map[key]*same{}
+	for _, w := range p.Works {
+		if w.Change == decide.Unchanged {
+			continue
+		}
+		k := key{w.Change, w.Resource, w.Hunks}
+		g := known[k]
+		if g == nil {
+			g = &same{Work: w}
+			known[k] = g
+			groups = append(groups, g)
+		}
+		g.members = append(g.members, w.Cluster)
+	}
+	return groups
 }
 
 // Held is a deletion that the brake holds.
@@ -208,10 +268,16 @@ func sortedTargets(clusters []workv1alpha2.TargetCluster) []Target {
 
 func (p *Plan) works(d *decide.Decision, previous *record.State) {
 	changed := make(map[string]decide.Change, len(d.Works))
+	known := map[[2]record.Hash]string{} // hunks by the hashes of the texts
 	for _, row := range d.Works {
 		changed[row.Path] = row.Change
-		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change}
-		w.Diff = Diff(row.Path, text(previous.Works[row.Path]), text(d.Next.Works[row.Path]))
+		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, path: row.Path}
+		before, after := previous.Works[row.Path], d.Next.Works[row.Path]
+		k := [2]record.Hash{before.Hash, after.Hash}
+		if _, ok := known[k]; !ok {
+			known[k] = hunks(text(before), text(after))
+		}
+		w.Hunks = known[k]
 		p.Works = append(p.Works, w)
 		p.Summary.Works[row.Change]++
 	}
@@ -235,23 +301,47 @@ func text(w record.Work) string {
 
 // Diff is the unified diff of a file, empty if nothing differs; an empty side is a file that is not there.
 func Diff(path, before, after string) string {
-	if before == after {
+	w := Work{path: path, Change: decide.Updated, Hunks: hunks(before, after)}
+	switch {
+	case before == "":
+		w.Change = decide.Added
+	case after == "":
+		w.Change = decide.Removed
+	}
+	return w.Diff()
+}
+
+// hunks compares two texts; an empty one is that of no file.
+func hunks(before, after string) string {
+	switch {
+	case before == after:
 		return ""
+	case before == "":
+		return whole("@@ -0,0 +%s @@\n", "+", after)
+	case after == "":
+		return whole("@@ -%s +0,0 @@\n", "-", before)
 	}
-	from, to := "a/"+path, "b/"+path
-	if before == "" {
-		from = "/dev/null"
-	}
-	if after == "" {
-		to = "/dev/null"
-	}
-	out, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: lines(before), B: lines(after), FromFile: from, ToFile: to, Context: 3,
-	})
+	out, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(before), B: lines(after), Context: 3})
 	if err != nil {
 		return err.Error()
 	}
 	return out
+}
+
+// whole is the only hunk of a file that comes or goes.
+func whole(head, mark, text string) string {
+	all := lines(text)
+	span := "1"
+	if n := len(all); n > 1 {
+		span = fmt.Sprintf("1,%d", n)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, head, span)
+	for _, line := range all {
+		b.WriteString(mark)
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 func lines(s string) []string { return slices.Collect(strings.Lines(s)) }

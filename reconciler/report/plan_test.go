@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -238,7 +239,7 @@ func TestHostileTextBreaksNothing(t *testing.T) {
 		Bindings: []report.Binding{{Namespace: "default", Name: hostile, Resource: resource, Policy: &report.Policy{Name: hostile}, Change: decide.Moved,
 			Previous: []report.Target{{Name: hostile, Replicas: 1}}, Clusters: []report.Target{{Name: hostile}}, Failure: hostile, Message: hostile}},
 		Unbound:  []report.Unbound{{Resource: resource, Message: hostile}},
-		Works:    []report.Work{{Cluster: hostile, Resource: resource, Change: decide.Updated, Diff: "--- a\n+++ b\n+```\n+````\n+</details>\n+\x1b[31m" + hostile + "\n"}},
+		Works:    []report.Work{{Cluster: hostile, Resource: resource, Change: decide.Updated, Hunks: "+```\n+````\n+</details>\n+\x1b[31m" + hostile + "\n"}},
 		Held:     []report.Held{{Cluster: hostile, Resource: resource, Message: hostile}},
 		Findings: []render.Finding{{Severity: render.Error, Code: "x", File: hostile, Object: hostile, Message: hostile}},
 		Summary:  report.Summary{Works: map[decide.Change]int{decide.Updated: 1}},
@@ -328,4 +329,40 @@ func BenchmarkNew(b *testing.B) {
 			plan.Markdown()
 		}
 	})
+}
+
+// BenchmarkManyMembers is a change of one object of 1,000 lines on few and many members: the diff is made once.
+func BenchmarkManyMembers(b *testing.B) {
+	object := func(value string) string {
+		return "== big.yaml ==\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: big, namespace: default}\ndata:\n" + fields(value)
+	}
+	var least time.Duration
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
+			fleet := "== clusters.yaml ==\n"
+			for i := range n {
+				fleet += fmt.Sprintf("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: m%04d}\nspec: {syncMode: Push}\n---\n", i)
+			}
+			base := step(b, nil, "base", fleet+policy("")+object("x"), decide.Options{})
+			d := step(b, base.Next, "head", fleet+policy("")+object("two"), decide.Options{})
+			b.ReportAllocs()
+			for b.Loop() {
+				report.New(d, base.Next, report.Revisions{}).Text(io.Discard, report.Style{}, false)
+			}
+			each := b.Elapsed() / time.Duration(b.N)
+			if least == 0 {
+				least = each
+			}
+			b.ReportMetric(float64(each)/float64(least), "of-10")
+		})
+	}
+}
+
+// fields are 1,000 lines, the last one with a value of its own.
+func fields(value string) string {
+	var b strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&b, "  line%04d: text\n", i)
+	}
+	return b.String() + "  last: " + value + "\n"
 }

@@ -79,14 +79,21 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) {
 		}
 		t.Flush()
 	}
-	for _, work := range p.Works {
-		if work.Change == decide.Unchanged {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s %s on %s\n", work.Change, flat(work.Resource.String()), flat(work.Cluster))
-		PrintDiff(w, s, work.Diff)
+	for _, g := range p.changes() {
+		fmt.Fprintf(w, "\n%s %s on %s\n", g.Change, flat(g.Resource.String()), flat(some(g.members)))
+		PrintDiff(w, s, g.Diff())
 	}
 	fmt.Fprintf(w, "\n%s\n", p.Line())
+}
+
+// shown is how many members are named where a diff is the same for many. The table above names all.
+const shown = 20
+
+func some(members []string) string {
+	if more := len(members) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(members[:shown], ", "), more)
+	}
+	return strings.Join(members, ", ")
 }
 
 func (b Binding) message() string {
@@ -99,9 +106,16 @@ func (b Binding) message() string {
 	return b.Message
 }
 
+// shownLines is how much of one diff a person reads.
+const shownLines = 1000
+
 // PrintDiff prints a diff for a terminal.
 func PrintDiff(w io.Writer, s Style, diff string) {
+	n := 0
 	for line := range strings.Lines(diff) {
+		if n++; n > shownLines {
+			continue
+		}
 		code := ""
 		switch {
 		case strings.HasPrefix(line, "+"):
@@ -116,6 +130,9 @@ func PrintDiff(w io.Writer, s Style, diff string) {
 			line = s.paint(code, line)
 		}
 		fmt.Fprintln(w, line)
+	}
+	if n > shownLines {
+		fmt.Fprintf(w, "... and %d more lines; -o json has them all\n", n-shownLines)
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package affinity says which clusters a ClusterAffinity selects, and which taints a toleration
-// tolerates. Placements, static weights, override rules and taint policies all select clusters in
+// Package affinity says which clusters a ClusterAffinity selects, which nodes a NodeClaim does, and which
+// taints a toleration tolerates. Placements, static weights, override rules and taint policies all select clusters in
 // these words.
 //
-// A Matcher is compiled once and asked often: it allocates nothing when asked. Everything here is
+// A Matcher, of clusters or nodes, is compiled once and asked often: it allocates nothing when asked. Everything here is
 // immutable once made and may be used concurrently.
 //
 // The rules are those of Karmada's API (https://karmada.io/docs/userguide/scheduling/propagation-policy):

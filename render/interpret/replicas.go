@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 )
 
@@ -138,7 +139,7 @@ func quantity(v any) (resource.Quantity, error) {
 	case nil:
 		return resource.Quantity{}, nil
 	case string:
-		if sensible(v) {
+		if canonical.Sensible(v) {
 			if q, err := resource.ParseQuantity(v); err == nil {
 				return q, nil
 			}
@@ -147,19 +148,11 @@ func quantity(v any) (resource.Quantity, error) {
 	case int64:
 		return *resource.NewQuantity(v, resource.DecimalSI), nil
 	case float64:
-		return resource.ParseQuantity(fmt.Sprint(v))
+		if text := fmt.Sprint(v); canonical.Sensible(text) {
+			return resource.ParseQuantity(text)
+		}
 	}
 	return resource.Quantity{}, fmt.Errorf("%.100v is no quantity such as 500m or 2Gi", v)
-}
-
-// sensible keeps away what would be computed with all its digits: there are quantities of a few
-// bytes, such as 1e900000000, with more of them than memory holds.
-func sensible(quantity string) bool {
-	exponent := ""
-	if at := strings.IndexAny(quantity, "eE"); at >= 0 {
-		exponent = strings.TrimLeft(quantity[at+1:], "+-0")
-	}
-	return len(quantity) <= 64 && len(exponent) <= 2
 }
 
 func add(total, more corev1.ResourceList) {

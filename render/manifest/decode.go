@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/godwit-gitops/godwit/api/canonical"
 	"github.com/godwit-gitops/godwit/render"
 )
 
@@ -47,7 +51,10 @@ func (d *decoder) at(elem string, f func()) {
 	d.path = d.path[:len(d.path)-1]
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+var (
+	unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	quantity    = reflect.TypeFor[resource.Quantity]()
+)
 
 func (d *decoder) value(v any, into reflect.Value) {
 	if v == nil {
@@ -56,6 +63,9 @@ func (d *decoder) value(v any, into reflect.Value) {
 	if reflect.PointerTo(into.Type()).Implements(unmarshaler) {
 		// Quantity, Time, IntOrString, RawExtension and the like: leaves with a text of their own.
 		data, err := json.Marshal(v)
+		if into.Type() == quantity && !canonical.Sensible(strings.Trim(string(data), `"`)) {
+			err = errors.New("it has too many digits")
+		}
 		if err == nil {
 			err = into.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(data)
 		}

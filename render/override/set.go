@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -63,6 +64,8 @@ type Result struct {
 	Object api.Object
 	// Cluster and Namespaced are the rules applied, one entry each, by name of the policy; nil if none.
 	Cluster, Namespaced []Applied
+	// Effects has one entry for each rule applied, in this order.
+	Effects []Effect
 	// Steps in the order they were taken; nil unless asked for.
 	Steps []Step
 	// Skipped are rules of policies that select the object and do not apply to the cluster; nil unless
@@ -74,6 +77,12 @@ type Result struct {
 type Applied struct {
 	PolicyName string                    `json:"policyName"`
 	Overriders policyv1alpha1.Overriders `json:"overriders"`
+}
+
+// Effect tells whether a rule changed an object.
+type Effect struct {
+	rule    string // hash
+	changed bool
 }
 
 // Error says which entry of which policy cannot be applied, and why.
@@ -106,6 +115,7 @@ type run struct {
 	explain bool
 	steps   []Step
 	skipped []Skipped
+	effects []Effect
 }
 
 // Apply returns what c gets of the object o, whose replicas are set and whose identity is id. With
@@ -127,7 +137,7 @@ func (s *Set) Apply(o api.Object, id api.ID, c *affinity.Cluster, explain bool) 
 		}
 	}
 	settleSteps(r.steps, r.object)
-	return Result{Object: r.object, Cluster: inCluster, Namespaced: inNamespace, Steps: r.steps, Skipped: r.skipped}, nil
+	return Result{Object: r.object, Cluster: inCluster, Namespaced: inNamespace, Effects: r.effects, Steps: r.steps, Skipped: r.skipped}, nil
 }
 
 // stage applies the policies of one kind that select the object as it is now.
@@ -167,6 +177,7 @@ func (s *stage) selecting(id api.ID, labels map[string]string) []*compiled {
 }
 
 func (r *run) rule(p *compiled, rule *rule) error {
+	effect := Effect{rule: rule.hash}
 	for _, step := range rule.steps {
 		next, err := step.apply(r.object)
 		if err != nil {
@@ -176,6 +187,7 @@ func (r *run) rule(p *compiled, rule *rule) error {
 			}
 			return &Error{Source: p.source, At: at, Err: err}
 		}
+		effect.changed = effect.changed || next != nil && !reflect.DeepEqual(next, r.object)
 		if r.explain {
 			r.explainStep(p, &step, next)
 		}
@@ -183,6 +195,7 @@ func (r *run) rule(p *compiled, rule *rule) error {
 			r.object = next
 		}
 	}
+	r.effects = append(r.effects, effect)
 	return nil
 }
 

@@ -1,26 +1,115 @@
 package override
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/policy"
 )
+
+// Effects gathers what rules did to many objects.
+type Effects map[string]bool
+
+// Add takes note of what was done to one more object.
+func (e Effects) Add(effects []Effect) {
+	for _, f := range effects {
+		e[f.rule] = e[f.rule] || f.changed
+	}
+}
+
+// Merge adds what others gathered.
+func (e Effects) Merge(others Effects) {
+	for rule, changed := range others {
+		e[rule] = e[rule] || changed
+	}
+}
+
+// Idle warns of rules that were applied and changed nothing anywhere.
+func (s *Set) Idle(seen Effects) []render.Finding {
+	var findings []render.Finding
+	for _, p := range slices.Concat(s.cluster.policies, s.namespaced.policies) {
+		for i := range p.rules {
+			if changed, applied := seen[p.rules[i].hash]; applied && !changed {
+				findings = append(findings, p.source.Finding(render.Warning, "override-no-effect", p.rules[i].at,
+					"changes nothing: whatever it is applied to is as it says already, or has no such field; correct it, or remove the rule"))
+			}
+		}
+	}
+	return findings
+}
+
+// Uncovered warns of image overriders without a predicate that are for a template with init containers:
+// those keep their images, as in Karmada.
+func (s *Set) Uncovered(templates []*manifest.Object) []render.Finding {
+	type entry struct {
+		policy *compiled
+		at     string
+	}
+	missed, where := map[entry][]string{}, map[entry]policy.Path{}
+	for _, t := range templates {
+		if !hasInitContainers(t.Content) {
+			continue
+		}
+		for _, p := range s.selectingTemplate(t.ID, labelsOf(t.Content)) {
+			for i := range p.rules {
+				for j, image := range p.rules[i].overriders.ImageOverrider {
+					if image.Predicate == nil {
+						at := p.rules[i].at.At("imageOverrider", j)
+						e := entry{p, manifest.Dotted(at)}
+						missed[e], where[e] = append(missed[e], t.ID.String()), at
+					}
+				}
+			}
+		}
+	}
+	var findings []render.Finding
+	for e, names := range missed {
+		more := ""
+		if n := len(names) - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		findings = append(findings, e.policy.source.Finding(render.Warning, "init-containers", where[e],
+			"does not reach the init containers of %s%s, as in Karmada; write a second one with predicate.path for each of them", slices.Min(names), more))
+	}
+	slices.SortFunc(findings, render.Finding.Compare)
+	return findings
+}
+
+func hasInitContainers(o api.Object) bool {
+	kind, _ := o["kind"].(string)
+	var pod any = map[string]any(o)
+	if podSpecs[kind] == nil {
+		return false
+	}
+	for _, field := range append(slices.Clone(podSpecs[kind]), "initContainers") {
+		m, _ := pod.(map[string]any)
+		pod = m[field]
+	}
+	list, _ := pod.([]any)
+	return len(list) > 0
+}
+
+// selectingTemplate returns the policies of both kinds that select a template.
+func (s *Set) selectingTemplate(id api.ID, labels map[string]string) []*compiled {
+	policies := s.cluster.selecting(id, labels)
+	if id.Namespace != "" {
+		policies = append(policies, s.namespaced.selecting(id, labels)...)
+	}
+	return policies
+}
 
 // Unused warns of policies that select none of the templates, and of rules for clusters that no
 // member is.
 func (s *Set) Unused(templates []policy.Template, members []affinity.Cluster) []render.Finding {
 	used := map[*compiled]bool{}
 	for _, t := range templates {
-		for _, p := range s.cluster.selecting(t.ID, t.Labels) {
+		for _, p := range s.selectingTemplate(t.ID, t.Labels) {
 			used[p] = true
-		}
-		if t.ID.Namespace != "" {
-			for _, p := range s.namespaced.selecting(t.ID, t.Labels) {
-				used[p] = true
-			}
 		}
 	}
 	var findings []render.Finding

@@ -188,6 +188,15 @@ func (c *Choice) PassedOver() []PassedOver {
 	return others
 }
 
+// Outranked returns the policy that would hold the template if it were free, and why it does not, which
+// completes a sentence about it; nil if the one that holds it would anyway.
+func (c *Choice) Outranked() (*Policy, string) {
+	if c.Policy == nil || c.matches[0].policy == c.Policy {
+		return nil, ""
+	}
+	return c.matches[0].policy, c.against(c.matches[0])
+}
+
 // against completes "ClusterPropagationPolicy base: ...".
 func (c *Choice) against(m candidate) string {
 	chosen := candidate{c.Policy, c.Precision}

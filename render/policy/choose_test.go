@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -226,6 +227,53 @@ func TestTiesOfEqualSelectorsAreNamed(t *testing.T) {
 	}
 }
 
+func TestTiesOfDifferentSelectorsAreFoundByTemplates(t *testing.T) {
+	const labelledTier = "{apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {tier: front}}}"
+	template := func(name, tier string) Template {
+		return Template{ID: api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: name}, Labels: map[string]string{"app": "web", "tier": tier}}
+	}
+	for _, tt := range []struct{ name, policies, want string }{
+		{"a tie", "pp b - - " + labelledWeb + "\npp a - - " + labelledTier,
+			"policies.yaml:6: warning: policy-tie: PropagationPolicy default/b: spec.resourceSelectors: PropagationPolicy default/a selects Deployment default/one and 1 more as precisely and with the same priority 0, so the name decides and a wins, whichever is older; give one of them a higher spec.priority"},
+		{"another priority", "pp b - - " + labelledWeb + "\npp a 1 - " + labelledTier, ""},
+		{"another precision", "pp b - - " + labelledWeb + "\npp a - - " + anyDeployment, ""},
+		{"another kind", "pp b - - " + labelledWeb + "\ncpp a - - " + labelledTier, ""},
+		{"the same selector is told without templates", "pp b - - " + labelledWeb + "\npp a - - " + labelledWeb, ""},
+		{"a tie behind the winner", "pp b - - " + labelledWeb + "\npp a - - " + labelledTier + "\npp c 1 - " + anyDeployment, ""},
+	} {
+		s, _ := Compile(manifests(t, policies(tt.policies)))
+		got := s.Tied([]Template{template("two", "front"), template("one", "front"), template("three", "back")})
+		if (tt.want == "") != (len(got) == 0) || len(got) > 0 && (len(got) > 1 || got[0].String() != tt.want) {
+			t.Errorf("%s: got %v\nwant %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestWhoWouldWinIsTold(t *testing.T) {
+	for _, tt := range []struct{ name, policies, held, want string }{
+		{"a higher priority", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "a", "b would win if the template were free, but PropagationPolicy default/a holds it; preemption: Always with a higher priority takes it over"},
+		{"more precise", "pp a - - " + anyDeployment + "\npp b - - " + labelledWeb, "a", "b would win if the template were free, but PropagationPolicy default/a holds it; select it by name with preemption: Always to take it over"},
+		{"it won", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "b", ""},
+		{"it takes it over", "pp a - - " + namedWeb + "\npp b 5 Always " + namedWeb, "a", ""},
+		{"free", "pp a - - " + namedWeb + "\npp b 5 - " + namedWeb, "", ""},
+		{"nobody", "pp a - - {apiVersion: v1, kind: Secret}", "", ""},
+	} {
+		s := compile(t, policies(tt.policies))
+		held := Claim{}
+		if tt.held != "" {
+			held = Claim{Kind: KindPropagationPolicy, Namespace: "default", Name: tt.held}
+		}
+		c := s.Choose(web, held, Options{})
+		got := ""
+		if p, why := c.Outranked(); p != nil {
+			got = p.Name + " " + why
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTheHashTellsSetsApart(t *testing.T) {
 	base := policies("pp a - - " + namedWeb + "\ncpp b - - " + anyDeployment)
 	seen := map[string]string{}
@@ -333,6 +381,44 @@ func BenchmarkChoose(b *testing.B) {
 					b.Fatal(c.Message)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkSelectors compiles one policy with many selectors, and chooses it. Neither may cost more than its
+// selectors: of-100 is the cost of one, against that with 100 of them.
+func BenchmarkSelectors(b *testing.B) {
+	var compiling, choosing time.Duration
+	for _, n := range []int{100, 10000} {
+		selectors := make([]string, n)
+		for i := range selectors {
+			selectors[i] = fmt.Sprintf("{apiVersion: apps/v1, kind: Deployment, name: app-%d}", i)
+		}
+		selectors[n/2] = namedWeb
+		objects := manifests(b, policies("pp a - - "+strings.Join(selectors, ", ")))
+		report := func(b *testing.B, least *time.Duration, by int) {
+			each := b.Elapsed() / time.Duration(b.N)
+			if *least == 0 {
+				*least = each
+			}
+			b.ReportMetric(float64(each)/float64(*least)/float64(by), "of-100")
+		}
+		b.Run(fmt.Sprintf("compile/selectors=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Compile(objects)
+			}
+			report(b, &compiling, n/100)
+		})
+		b.Run(fmt.Sprintf("choose/selectors=%d", n), func(b *testing.B) {
+			s, _ := Compile(objects)
+			b.ReportAllocs()
+			for b.Loop() {
+				if c := s.Choose(web, Claim{}, Options{}); c.Policy == nil {
+					b.Fatal(c.Message)
+				}
+			}
+			report(b, &choosing, 1)
 		})
 	}
 }

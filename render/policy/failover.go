@@ -52,7 +52,7 @@ func checkOptIn(r *Report, tolerations []corev1.Toleration) {
 }
 
 func checkApplication(r *Report, at Path, a *policyv1alpha1.ApplicationFailoverBehavior) {
-	if !written(r, at.At("decisionConditions")) {
+	if r.written(at.At("decisionConditions")) == nil {
 		r.Error("missing-value", at.At("decisionConditions"), "is required; write {} for the default of 300 seconds")
 	}
 	OneOf(r, at.At("purgeMode"), a.PurgeMode, policyv1alpha1.PurgeDirectly, policyv1alpha1.PurgeGracefully, policyv1alpha1.PurgeNever)
@@ -117,15 +117,15 @@ func notNegative(r *Report, at Path, n *int32) {
 	}
 }
 
-// written tells whether the manifest has the field, even if empty.
-func written(r *Report, at Path) bool {
+// written is what the manifest has there, before defaults; nil if nothing.
+func (r *Report) written(at Path) any {
 	var v any = r.Object.Content
 	for _, step := range at {
 		m, ok := v.(map[string]any)
 		if !ok {
-			return false
+			return nil
 		}
 		v = m[step]
 	}
-	return v != nil
+	return v
 }

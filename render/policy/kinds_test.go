@@ -137,6 +137,7 @@ func TestFindingsOfClusters(t *testing.T) {
 		}},
 		{"m1", " {syncMode: Push, apiEndpoint: /path, proxyURL: \"http://[\"}", []string{
 			"4 error endpoint spec.apiEndpoint", "4 error proxy spec.proxyURL"}},
+		{"m1", " {syncMode: Push, resourceModels: [{grade: 0, ranges: [{name: cpu, min: 0, max: \"1e-99999999\"}]}]}", []string{"4 error wrong-type spec.resourceModels[0].ranges[0].max"}},
 		{"m1", " {syncMode: Push, apiEndpoint: \"https://[\"}", []string{"4 error endpoint spec.apiEndpoint"}},
 		{"m1", `
   syncMode: Push

@@ -192,10 +192,7 @@ func ties(policies []*Policy) []render.Finding {
 	first := map[key]*Policy{}
 	for _, p := range policies {
 		for i, selector := range p.Spec.ResourceSelectors {
-			if selector.Name != "" {
-				selector.LabelSelector = nil
-			}
-			k := key{p.Namespace, p.Priority, Hash(selector)}
+			k := key{p.Namespace, p.Priority, selectorHash(selector)}
 			winner := first[k]
 			if winner == nil {
 				first[k] = p
@@ -211,4 +208,12 @@ func ties(policies []*Policy) []render.Finding {
 		}
 	}
 	return findings
+}
+
+// selectorHash is equal for selectors that select the same.
+func selectorHash(s policyv1alpha1.ResourceSelector) string {
+	if s.Name != "" {
+		s.LabelSelector = nil
+	}
+	return Hash(s)
 }

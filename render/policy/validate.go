@@ -62,6 +62,9 @@ func checkPlacement(r *Report, at Path, p *policyv1alpha1.Placement) {
 	checkTerms(r, at.At("clusterAffinities"), p)
 	checkTolerations(r, at.At("clusterTolerations"), p.ClusterTolerations)
 	checkSpread(r, at.At("spreadConstraints"), p)
+	if m, ok := r.written(at.At("replicaScheduling")).(map[string]any); ok && len(m) == 0 {
+		r.Info("empty-replica-scheduling", at.At("replicaScheduling"), "stands for Divided and Weighted with equal weights; leave it out to give every cluster all replicas, or say what you mean")
+	}
 	checkReplicaScheduling(r, at.At("replicaScheduling"), p.ReplicaScheduling)
 	checkWorkloadAffinity(r, at.At("workloadAffinity"), p.WorkloadAffinity)
 }
@@ -166,8 +169,24 @@ func checkSpread(r *Report, at Path, p *policyv1alpha1.Placement) {
 	if len(fields) > 0 && !slices.Contains(fields, policyv1alpha1.SpreadByFieldCluster) {
 		r.Error("spread-without-cluster", at, "add a constraint with spreadByField: cluster, which says how many clusters in total")
 	}
+	checkTotal(r, at, p.SpreadConstraints)
 	if s := p.ReplicaScheduling; len(fields) > 0 && staticWeights(s) {
 		r.Warning("spread-ignored", at, "has no effect with static weights, as in Karmada; use dynamicWeight or Aggregated, or remove the constraints")
+	}
+}
+
+// checkTotal warns where the number of clusters seems to be meant for each group.
+func checkTotal(r *Report, at Path, constraints []policyv1alpha1.SpreadConstraint) {
+	i := slices.IndexFunc(constraints, func(c policyv1alpha1.SpreadConstraint) bool {
+		return c.SpreadByField == policyv1alpha1.SpreadByFieldCluster
+	})
+	if i < 0 || constraints[i].MaxGroups == 0 {
+		return
+	}
+	for _, c := range constraints {
+		if c.SpreadByField != policyv1alpha1.SpreadByFieldCluster && c.SpreadByField != "" && c.MinGroups > constraints[i].MaxGroups {
+			r.Warning("spread-total", at.At(i, "maxGroups"), "is %d clusters altogether and not for each %s, of which minGroups asks for %d; raise it", constraints[i].MaxGroups, c.SpreadByField, c.MinGroups)
+		}
 	}
 }
 

@@ -125,9 +125,18 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
   placement:
     replicaScheduling: {}
     spreadConstraints: [{spreadByField: zone, maxGroups: 2}, {maxGroups: 3}]`, []string{
+			"7 info empty-replica-scheduling spec.placement.replicaScheduling",
 			"8 info differs-18 spec.placement.spreadConstraints[0]",
 			"8 warning spread-ignored spec.placement.spreadConstraints",
 		}},
+		{"fewer clusters than regions", KindPropagationPolicy, `
+  placement:
+    spreadConstraints: [{spreadByField: region, minGroups: 2, maxGroups: 2}, {spreadByField: cluster, minGroups: 1, maxGroups: 1}]`, []string{
+			"7 warning spread-total spec.placement.spreadConstraints[1].maxGroups",
+		}},
+		{"as many clusters as regions", KindPropagationPolicy, `
+  placement:
+    spreadConstraints: [{spreadByField: region, minGroups: 2, maxGroups: 2}, {spreadByField: cluster, minGroups: 1, maxGroups: 2}]`, nil},
 		{"tolerations", KindPropagationPolicy, `
   placement:
     clusterTolerations:

@@ -11,6 +11,7 @@ import (
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/affinity"
 )
 
 // unlimited is the room of a member when nothing is asked of it.
@@ -25,12 +26,15 @@ type capacity struct {
 	pods   int64
 	free   []int64 // by column; 0 if the member does not have the resource
 	grades []grade // nodes by size; nil if the member is not modelled
+	nodes  *nodes  // nil if nothing is known of single nodes
 }
 
 // grade is a number of nodes with at least so much free on each.
 type grade struct {
 	nodes int64
+	pods  int64   // that fit on each
 	free  []int64 // by column
+	pool  int     // of nodes.pools
 }
 
 // columnsOf numbers the resources that any of the clusters has.
@@ -45,6 +49,15 @@ func columnsOf(clusters []*clusterv1alpha1.Cluster) map[corev1.ResourceName]int 
 		if s := c.Status.ResourceSummary; s != nil {
 			for _, name := range slices.Sorted(maps.Keys(s.Allocatable)) {
 				add(name)
+			}
+		}
+		if n := c.Status.NodeCapacity; n != nil {
+			for _, pool := range n.Pools {
+				for _, group := range pool.Nodes {
+					for _, name := range slices.Sorted(maps.Keys(group.Free)) {
+						add(name)
+					}
+				}
 			}
 		}
 		for _, model := range c.Spec.ResourceModels {
@@ -64,7 +77,7 @@ func amount(name corev1.ResourceName, q resource.Quantity) int64 {
 }
 
 func (f *Fleet) compileCapacity(c *clusterv1alpha1.Cluster) capacity {
-	result := capacity{known: hasStatus(&c.Status)}
+	result := capacity{known: hasStatus(&c.Status), nodes: f.compileNodes(c.Status.NodeCapacity)}
 	s := c.Status.ResourceSummary
 	if s == nil {
 		return result
@@ -91,7 +104,7 @@ func (f *Fleet) compileGrades(models []clusterv1alpha1.ResourceModel, counts []c
 	slices.SortFunc(models, func(a, b clusterv1alpha1.ResourceModel) int { return cmp.Compare(a.Grade, b.Grade) })
 	grades := make([]grade, len(models))
 	for i, model := range models {
-		grades[i].free = make([]int64, len(f.columns))
+		grades[i].pods, grades[i].free = podsPerNode, make([]int64, len(f.columns))
 		for _, r := range model.Ranges {
 			grades[i].free[f.columns[r.Name]] = amount(r.Name, r.Min)
 		}
@@ -121,7 +134,10 @@ type part struct {
 	pods  int64
 	needs []need // of one pod
 	// bare: the template says nothing of what it needs.
-	bare bool
+	bare  bool
+	claim *affinity.NodeMatcher
+	// pools tells, by pool of the nodes it is to go to, whether it may; nil means that it may go to all.
+	pools []bool
 }
 
 // need is what one pod asks of a resource; always more than 0.
@@ -148,10 +164,10 @@ func (f *Fleet) demandOf(spec *workv1alpha2.ResourceBindingSpec, set bool) deman
 }
 
 func (f *Fleet) partOf(pods int64, r *workv1alpha2.ReplicaRequirements) part {
-	p := part{pods: pods, bare: r == nil}
 	if r == nil {
-		return p
+		return part{pods: pods, bare: true, claim: affinity.CompileNode(nil)}
 	}
+	p := part{pods: pods, claim: affinity.CompileNode(r.NodeClaim)}
 	for name, q := range r.ResourceRequest {
 		n := need{-1, amount(name, q)}
 		if column, found := f.columns[name]; found {
@@ -192,6 +208,9 @@ func (c *capacity) room(d *demand) int64 {
 		return d.fallback
 	}
 	room := c.estimate(d)
+	if accurate, known := c.nodes.room(d, room); known {
+		room = min(room, accurate)
+	}
 	if room >= unlimited {
 		return d.fallback
 	}
@@ -200,6 +219,10 @@ func (c *capacity) room(d *demand) int64 {
 
 // estimate is Karmada's general estimator. Without models, free resources are taken as one big
 // node. With models, replicas go to nodes; sets must fit both ways.
+//
+// Differs from Karmada: for sets it counts an amount in thousandths or in units by how it is written. Memory that
+// an interpreter gives in bytes, as for Flink and Spark, is a thousand times too much beside that of a cluster in
+// Gi, and such a workload fits nowhere.
 func (c *capacity) estimate(d *demand) int64 {
 	room := c.pods
 	if d.set {
@@ -216,7 +239,7 @@ func (c *capacity) estimate(d *demand) int64 {
 	default:
 		var onNodes int64
 		for i := range c.grades {
-			onNodes += c.grades[i].nodes * min(fits(c.grades[i].free, d.total.needs), podsPerNode)
+			onNodes += c.grades[i].nodes * min(fits(c.grades[i].free, d.total.needs), c.grades[i].pods)
 		}
 		room = min(room, onNodes)
 	}
@@ -235,30 +258,44 @@ func fits(free []int64, needs []need) int64 {
 	return n
 }
 
-// setsOnNodes places whole sets on modelled nodes until one does not fit, or limit is reached. Large
-// pods go first, each to the first node that has room.
-func setsOnNodes(grades []grade, parts []part, limit int64) int64 {
+// setsOnNodes places whole sets on nodes until one does not fit, or limit is reached. Large pods go first,
+// each to the first node that has room.
+func setsOnNodes(groups []grade, parts []part, limit int64) int64 {
 	type node struct {
 		free []int64
 		pods int64
+		pool int
 	}
-	var nodes []node
-	for _, g := range grades {
-		for range g.nodes {
-			nodes = append(nodes, node{slices.Clone(g.free), podsPerNode})
+	var nodes []node // those that were looked at: there may be far more than are needed
+	group, taken := 0, int64(0)
+	more := func() bool {
+		for group < len(groups) && taken >= groups[group].nodes {
+			group, taken = group+1, 0
 		}
+		if group == len(groups) {
+			return false
+		}
+		g := &groups[group]
+		nodes = append(nodes, node{slices.Clone(g.free), g.pods, g.pool})
+		taken++
+		return true
 	}
 	parts = slices.Clone(parts)
 	slices.SortStableFunc(parts, func(a, b part) int { return slices.CompareFunc(b.needs, a.needs, compareNeeds) })
 	first := make([]int, len(parts)) // nodes before this one are full for the part, and stay so
 	for set := range limit {
-		for i, p := range parts {
+		for i := range parts {
+			p := &parts[i]
 			for range p.pods {
-				for first[i] < len(nodes) && (nodes[first[i]].pods == 0 || fits(nodes[first[i]].free, p.needs) == 0) {
+				for {
+					if first[i] == len(nodes) && !more() {
+						return set
+					}
+					n := &nodes[first[i]]
+					if n.pods > 0 && (p.pools == nil || p.pools[n.pool]) && fits(n.free, p.needs) > 0 {
+						break
+					}
 					first[i]++
-				}
-				if first[i] == len(nodes) {
-					return set
 				}
 				n := &nodes[first[i]]
 				n.pods--

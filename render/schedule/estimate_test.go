@@ -97,6 +97,7 @@ func TestRoomForSets(t *testing.T) {
 		{"nodes: pod by pod", modelled(cluster("a cpu=100"), 0, 0, 0, 3), []workv1alpha2.Component{small, large}, 2},
 		{"nodes: what is free altogether counts too", modelled(cluster("a cpu=5"), 0, 0, 0, 9), []workv1alpha2.Component{small, large}, 1},
 		{"nodes: a resource that is not modelled", modelled(cluster("a gpu=9"), 0, 0, 0, 9), []workv1alpha2.Component{component(1, "gpu=1")}, 0},
+		{"amounts are the same however they are written", cluster("a memory=48Gi"), []workv1alpha2.Component{component(2, "memory=17179869184")}, 1},
 		{"a resource nobody has", cluster("a"), []workv1alpha2.Component{component(1, "fpga=1")}, 0},
 	}
 	for _, tt := range tests {

@@ -388,7 +388,7 @@ func wholes(targets []workv1alpha2.TargetCluster, replicas int32) divide.Step {
 
 // Estimate is for how many more replicas, or sets of components, a member has room, and how that is known.
 type Estimate struct {
-	// Estimator is "resource summary", "resource models", or why nothing was estimated.
+	// Estimator is "resource summary", "resource models", "single nodes", or why nothing was estimated.
 	Estimator string
 	// Limit is what bounds the room: "cpu: 2 free, 500m each"; empty if nothing does.
 	Limit string
@@ -413,6 +413,13 @@ func (r *run) estimate(i int) *Estimate {
 		}
 		if c.estimate(&r.demand) >= unlimited {
 			e.Limit = "" // more than is counted
+		}
+		general := c.estimate(&r.demand)
+		switch accurate, known := c.nodes.room(&r.demand, general); {
+		case c.nodes != nil && !known:
+			e.Estimator += ", as what is asked of nodes is not on record"
+		case known && accurate < general:
+			e.Estimator, e.Limit = "single nodes", "what the nodes it may go to, one by one, have free"
 		}
 	}
 	return e

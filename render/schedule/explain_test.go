@@ -76,6 +76,8 @@ func TestDivisionIsExplained(t *testing.T) {
 func TestEstimatesSayWhereRoomComesFrom(t *testing.T) {
 	unsummarized := cluster("a")
 	unsummarized.Status.ResourceSummary = nil
+	unrecorded := withNodes(cluster("a cpu=2"), "1*cpu=1,pods=9")
+	unrecorded.Status.NodeCapacity.UnrecordedLabels = []string{"host"}
 	tests := []struct {
 		name     string
 		cluster  *clusterv1alpha1.Cluster
@@ -87,6 +89,9 @@ func TestEstimatesSayWhereRoomComesFrom(t *testing.T) {
 		{"cpu", cluster("a cpu=2"), "cpu=500m", Estimate{"resource summary", "cpu: 2 free, 500m each", 4}},
 		{"a resource that it does not have", cluster("a cpu=2"), "nvidia.com/gpu=1", Estimate{"resource summary", "it has none of a resource that is asked for", 0}},
 		{"nodes", modelled(cluster("a cpu=100 memory=400Gi"), 0, 0, 3, 0), "cpu=1500m", Estimate{"resource models", "what its nodes, one by one, have free", 3}},
+		{"single nodes", withNodes(cluster("a cpu=100"), "3*cpu=2,pods=9"), "cpu=1500m", Estimate{"single nodes", "what the nodes it may go to, one by one, have free", 3}},
+		{"single nodes with more room", withNodes(cluster("a cpu=2"), "3*cpu=2,pods=9"), "cpu=500m", Estimate{"resource summary", "cpu: 2 free, 500m each", 4}},
+		{"nodes by what is not on record", unrecorded, "cpu=500m", Estimate{"resource summary, as what is asked of nodes is not on record", "cpu: 2 free, 500m each", 4}},
 		{"no status", cluster("a nostatus"), "cpu=1", Estimate{"no status, so taken to have room", "", 5}},
 		{"no summary", unsummarized, "cpu=1", Estimate{"no resource summary, so taken to have none", "", 0}},
 		{"without limit", cluster("a pods=3G"), "-", Estimate{"resource summary", "", 5}},
@@ -98,6 +103,9 @@ func TestEstimatesSayWhereRoomComesFrom(t *testing.T) {
 			b.Spec.ReplicaRequirements = nil
 		} else {
 			b.Spec.ReplicaRequirements.ResourceRequest = resources(tt.requests)
+		}
+		if tt.cluster == unrecorded {
+			b.Spec.ReplicaRequirements.NodeClaim = &workv1alpha2.NodeClaim{NodeSelector: map[string]string{"host": "n"}}
 		}
 		got := NewFleet([]*clusterv1alpha1.Cluster{tt.cluster}).Schedule(Request{Binding: b, Explain: true}).Verdicts[0].Estimate
 		if diff := cmp.Diff(&tt.want, got); diff != "" {

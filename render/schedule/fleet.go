@@ -73,7 +73,7 @@ func NewFleet(clusters []*clusterv1alpha1.Cluster) *Fleet {
 
 func hasStatus(s *clusterv1alpha1.ClusterStatus) bool {
 	return s.KubernetesVersion != "" || len(s.APIEnablements) > 0 || len(s.Conditions) > 0 ||
-		s.NodeSummary != nil || s.ResourceSummary != nil || len(s.RemedyActions) > 0
+		s.NodeSummary != nil || s.ResourceSummary != nil || s.NodeCapacity != nil || len(s.RemedyActions) > 0
 }
 
 func repelling(taints []corev1.Taint) []corev1.Taint {

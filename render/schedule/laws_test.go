@@ -40,6 +40,9 @@ var anyWorld = rapid.Custom(func(t *rapid.T) world {
 			fmt.Sprintf("pods=%d", rapid.IntRange(0, 12).Draw(t, "pods")),
 			fmt.Sprintf("label=tier:%s", oneOf("tier", "1", "2")),
 		}, " ")))
+		if c := w.clusters[i]; c.Status.ResourceSummary != nil && rapid.IntRange(0, 3).Draw(t, "nodes") == 0 {
+			withNodes(c, fmt.Sprintf("%d*pods=2 | taint=t:NoSchedule 9*pods=2", rapid.IntRange(0, 5).Draw(t, "count")))
+		}
 		if rapid.IntRange(0, 3).Draw(t, "target") == 0 {
 			current = append(current, fmt.Sprintf("%s=%d", name, rapid.IntRange(1, 6).Draw(t, "current")))
 		}

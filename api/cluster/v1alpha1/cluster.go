@@ -87,7 +87,9 @@ type ClusterStatus struct {
 	Conditions        []metav1.Condition `json:"conditions,omitempty"`
 	NodeSummary       *NodeSummary       `json:"nodeSummary,omitempty"`
 	ResourceSummary   *ResourceSummary   `json:"resourceSummary,omitempty"`
-	RemedyActions     []string           `json:"remedyActions,omitempty"`
+	// NodeCapacity is godwit's own: what the accurate estimator knows; nil means that only ResourceSummary counts.
+	NodeCapacity  *NodeCapacity `json:"nodeCapacity,omitempty"`
+	RemedyActions []string      `json:"remedyActions,omitempty"`
 }
 
 // APIEnablement lists the kinds of one group and version.
@@ -120,4 +122,28 @@ type ResourceSummary struct {
 type AllocatableModeling struct {
 	Grade uint `json:"grade"`
 	Count int  `json:"count"`
+}
+
+// NodeCapacity is what single nodes have free, those that are alike counted together. Nodes that take no
+// more pods are left out. It has a bounded size, so that of many nodes it is an estimate from below.
+type NodeCapacity struct {
+	Pools []NodePool `json:"pools,omitempty"`
+	// UnrecordedLabels are labels of nodes that Pools leaves out, as they tell nearly all nodes apart.
+	// For replicas that ask for one of them nothing is known.
+	UnrecordedLabels []string `json:"unrecordedLabels,omitempty"`
+}
+
+// NodePool is nodes of the same labels and taints.
+type NodePool struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints are those with the effects NoSchedule and NoExecute, without their times.
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	Nodes  []NodeGroup    `json:"nodes"`
+}
+
+// NodeGroup is a number of nodes that have as much free.
+type NodeGroup struct {
+	Count int32 `json:"count"`
+	// Free is what each of them has left, pods included; a resource that is not there is used up, or was never there.
+	Free corev1.ResourceList `json:"free"`
 }

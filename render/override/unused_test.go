@@ -1,0 +1,78 @@
+package override
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/godwit-gitops/godwit/render/affinity"
+)
+
+func TestRulesThatChangeNothingAreFound(t *testing.T) {
+	const policies = `
+apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {name: p}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  overrideRules:
+  - overriders: {plaintext: [{path: /spec/replicas, operator: replace, value: 2}]}
+  - targetCluster: {clusterNames: [m2]}
+    overriders: {labelsOverrider: [{operator: add, value: {a: b}}]}
+  - targetCluster: {clusterNames: [m3]}
+    overriders: {labelsOverrider: [{operator: add, value: {a: c}}]}
+`
+	s := compile(t, policies)
+	for _, tt := range []struct {
+		name   string
+		copies string // member:replicas:label
+		want   []string
+	}{
+		{"a rule that changes one of the copies does something", "m1:1:b m1:2:b", nil},
+		{"a rule that changes none", "m1:2:b m2:2:b", []string{"8 spec.overrideRules[0].overriders", "10 spec.overrideRules[1].overriders"}},
+		{"one of two", "m2:2:c", []string{"8 spec.overrideRules[0].overriders"}},
+		{"nothing to apply it to", "", nil},
+	} {
+		seen := Effects{}
+		for f := range strings.FieldsSeq(tt.copies) {
+			p := strings.Split(f, ":")
+			template := manifests(t, fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, labels: {a: %s}}\nspec: {replicas: %s}\n", p[2], p[1]))[0]
+			result, err := s.Apply(Claimed(template.Content), template.ID, &affinity.Cluster{Name: p[0]}, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen.Add(result.Effects)
+		}
+		var got []string
+		for _, f := range s.Idle(seen) {
+			if f.Code != "override-no-effect" {
+				t.Error(f)
+			}
+			where, _, _ := strings.Cut(f.Message, ":")
+			got = append(got, fmt.Sprint(f.Line, " ", where))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestInitContainersThatKeepTheirImagesAreFound(t *testing.T) {
+	overriders := "{imageOverrider: [{component: Registry, operator: replace, value: r.example.org}, {predicate: {path: /spec/template/spec/initContainers/0/image}, component: Registry, operator: replace, value: r.example.org}]}"
+	s := compile(t, policyText(KindOverridePolicy, "p", "[{apiVersion: apps/v1, kind: Deployment}]", overriders)+
+		policyText(KindClusterOverridePolicy, "q", "[{apiVersion: batch/v1, kind: CronJob}]", "{labelsOverrider: [{operator: add, value: {a: b}}]}"))
+	template := func(apiVersion, kind, name, containers string) string {
+		return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {template: {spec: {%s: [{name: c, image: i}]}}}\n", apiVersion, kind, name, containers)
+	}
+	var got []string
+	for _, f := range s.Uncovered(manifests(t, template("apps/v1", "Deployment", "b", "initContainers")+template("apps/v1", "Deployment", "plain", "containers")+
+		template("apps/v1", "Deployment", "a", "initContainers")+template("apps/v1", "StatefulSet", "s", "initContainers")+template("batch/v1", "CronJob", "j", "initContainers"))) {
+		got = append(got, f.String())
+	}
+	want := []string{"policies.yaml:7: warning: init-containers: OverridePolicy default/p: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 1 more, as in Karmada; write a second one with predicate.path for each of them"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
