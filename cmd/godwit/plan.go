@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,18 +19,39 @@ import (
 func newPlan() *cobra.Command {
 	var state, base, head string
 	var detailed bool
+	var failing []string
+	var after time.Duration
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what the source would change: bindings, works with diffs, findings",
 		Long: `plan decides on the source as "run" would and applies nothing. It needs no member to be reachable:
 facts of members come from Cluster manifests (status included) and the state branch.
 
-With --base and --head it compares two revisions of the source: what head changes over base.`,
+With --base and --head it compares two revisions of the source: what head changes over base.
+
+With --fail-cluster it tells instead what would come of the workloads on these members if they died once
+the plan is carried out: which would move, when and where to, and which would not and why.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "markdown")
 			if err != nil {
 				return err
+			}
+			if len(failing) > 0 {
+				clusters, err := failClusters(failing)
+				switch {
+				case err != nil:
+					return err
+				case after <= 0:
+					return fmt.Errorf("--after %s: is no time to come", after)
+				case base != "" || detailed:
+					return errors.New("--fail-cluster compares nothing: leave out --base and --detailed-exitcode")
+				}
+				l, err := c.loss(cmd.Context(), state, head, clusters, after)
+				if err != nil {
+					return err
+				}
+				return printLoss(cmd, l, output)
 			}
 			plan, err := c.plan(cmd.Context(), state, base, head)
 			if err != nil {
@@ -51,6 +73,8 @@ With --base and --head it compares two revisions of the source: what head change
 	cmd.Flags().StringVar(&base, "base", "", "compare with this revision of the source")
 	cmd.Flags().StringVar(&head, "head", "", "revision of the source to plan (default: the newest)")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "end with status 2 if there are changes")
+	cmd.Flags().StringSliceVar(&failing, "fail-cluster", nil, "tell what would come of it if these members died now")
+	cmd.Flags().DurationVar(&after, "after", lossTime, "with --fail-cluster, how much later")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,12 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 	from, to, isRange := strings.Cut(revs, "..")
 	if !isRange {
 		from, to = "", revs
+	}
+	for _, rev := range []*string{&from, &to} {
+		// The branch may be read under another name than the one that people give it.
+		if past, ok := strings.CutPrefix(*rev, cmp.Or(branch, c.State.Branch)); ok && (past == "" || past[0] == '~') {
+			*rev = "HEAD" + past
+		}
 	}
 	first, err := commitAt(ctx, h, to)
 	if err != nil {

@@ -52,8 +52,11 @@ type Commit struct {
 	StatusAlone bool
 }
 
+// VerbFailover is the verb of an Event that moves a workload off members that fail.
+const VerbFailover = "failover"
+
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{"failover", "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {
@@ -200,6 +203,7 @@ func (p *pass) bindingEvents() []Event {
 		row := &b.row
 		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
+		row.Causes, row.Blocked, row.Waits, row.Evicted = b.causes, b.blocked, b.waits, b.evicted
 		about := b.failoverEvents()
 		if len(about) > 0 {
 			row.Reason = about[0].Reason
@@ -432,7 +436,7 @@ func describe(events []Event) (subject, body string, reason Reason) {
 	switch {
 	case same == 1:
 		subject = fmt.Sprintf("%s(%s): %s", first.Verb, first.Object, first.What)
-	case first.Verb == "failover" && from != "":
+	case first.Verb == VerbFailover && from != "":
 		subject = fmt.Sprintf("failover(%s): %d bindings", from, same)
 	case first.Verb == "cluster" || first.Verb == "purge" || first.Verb == "hold" || first.Verb == "delete":
 		subject = fmt.Sprintf("%s: %d members", first.Verb, same)

@@ -172,6 +172,13 @@ type BindingRow struct {
 	// Failure is empty or the reason of the Scheduled condition.
 	Failure string
 	Message string
+	// Causes make it leave its clusters, now or later; those that never do say why not. Blocked says why it
+	// cannot leave now, and Waits that it may not yet.
+	Causes  []failover.Cause
+	Blocked string
+	Waits   bool
+	// Evicted are the causes that made it leave members in this pass.
+	Evicted []failover.Cause
 	// DependencyOf names the bindings that need this one.
 	DependencyOf []string
 	// Choice, Schedule and Overrides explain in full; only with Options.Explain.

@@ -415,7 +415,7 @@ func (b *bound) failoverEvents() []Event {
 			from[i], why[i] = c.Cluster, c.Cluster+": "+c.Text
 		}
 		events = append(events, Event{
-			Verb: "failover", Object: key, From: strings.Join(from, ", "), Reason: Reason(b.evicted[0].Kind),
+			Verb: VerbFailover, Object: key, From: strings.Join(from, ", "), Reason: Reason(b.evicted[0].Kind),
 			What: fmt.Sprintf("%s -> %s", strings.Join(from, ", "), gained(b.stayed, b.next)), Why: strings.Join(why, "; "),
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/interpret"
@@ -269,7 +270,8 @@ type bindingMemo struct {
 	choice   policy.Choice
 	heard    []heard
 	// wake is when time alone changes something; zero means never.
-	wake time.Time
+	wake   time.Time
+	causes []failover.Cause
 	// beside are the works that its copies were compared with, where their health can move it.
 	beside *rendered
 }
@@ -282,7 +284,7 @@ func (p *pass) settled(b *bound, choice policy.Choice) {
 	}
 	m := p.inputsOf(b)
 	m.row, m.replicas, m.choice, m.wake, m.heard = b.row, b.replicas, choice, b.wake, p.heard.since(b.looked)
-	m.beside = p.Memo.rendered[b.row.Key]
+	m.beside, m.causes = p.Memo.rendered[b.row.Key], b.causes
 	p.Memo.bindings[b.template.ID] = &m
 }
 
@@ -308,6 +310,7 @@ func (p *pass) recall(b *bound) bool {
 	if !m.wake.IsZero() && !p.Now.Before(m.wake) || p.stirred(b.old, m.beside != p.Memo.rendered[b.row.Key]) {
 		return false
 	}
+	b.causes = m.causes
 	if b.wake = m.wake; !b.wake.IsZero() {
 		p.wakeAt(b.wake)
 	}

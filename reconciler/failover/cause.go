@@ -32,8 +32,8 @@ type Cause struct {
 	Since time.Time
 	// At is when the workload has to leave; zero means never, and Text says why.
 	At time.Time
-	// Text says what it is, how long it is tolerated and until when.
-	Text string
+	// Text says what it is, how long it is tolerated and until when; Short says it without the times.
+	Text, Short string
 }
 
 // Due tells whether it is time to leave.
@@ -104,7 +104,9 @@ func application(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts)
 	}
 	// The first look notes the time, and the next one acts: a copy may just be changing.
 	c.At = latest(from.Add(tolerated), c.Since.Add(time.Second))
-	c.Text = fmt.Sprintf("%s since %s%s, tolerated %s until %s", cmp.Or(item.Health, workv1alpha2.ResourceUnknown), clock(c.Since), text, tolerated, clock(c.At))
+	health := cmp.Or(item.Health, workv1alpha2.ResourceUnknown)
+	c.Text = fmt.Sprintf("%s since %s%s, tolerated %s until %s", health, clock(c.Since), text, tolerated, clock(c.At))
+	c.Short = fmt.Sprintf("%s%s, tolerated %s", health, text, tolerated)
 	return c, true
 }
 
@@ -135,8 +137,8 @@ func tainted(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts, o O
 			cause.Kind = ClusterFailure
 			if !optIn && !names(tolerations, t.Taint) {
 				if !found {
-					cause.Text = fmt.Sprintf("%s since %s; the policy does not ask to leave members that are down: it has neither failover.cluster nor a NoExecute toleration for %s",
-						words(t), clock(cause.Since), t.Key)
+					why := "the policy does not ask to leave members that are down: it has neither failover.cluster nor a NoExecute toleration for " + t.Key
+					cause.Text, cause.Short = fmt.Sprintf("%s since %s; %s", words(t), clock(cause.Since), why), fmt.Sprintf("%s; %s", words(t), why)
 					first, found = cause, true
 				}
 				continue
@@ -156,9 +158,10 @@ func tainted(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts, o O
 			}
 		}
 		cause.At = latest(cause.Since, f.Restart).Add(wait)
-		cause.Text = fmt.Sprintf("%s since %s, not tolerated", words(t), clock(cause.Since))
+		cause.Text, cause.Short = fmt.Sprintf("%s since %s, not tolerated", words(t), clock(cause.Since)), words(t)+", not tolerated"
 		if wait > 0 {
 			cause.Text = fmt.Sprintf("%s since %s, tolerated %s by default until %s", words(t), clock(cause.Since), wait, clock(cause.At))
+			cause.Short = fmt.Sprintf("%s, tolerated %s by default", words(t), wait)
 		}
 		if cause.At.IsZero() {
 			cause.At = time.Unix(0, 0).UTC() // a taint without a time has always been there
@@ -179,10 +182,11 @@ func tainted(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts, o O
 			}
 			c := cause
 			if x.TolerationSeconds == nil {
-				c.Text = fmt.Sprintf("%s since %s, tolerated for ever", words(t), clock(c.Since))
+				c.Text, c.Short = fmt.Sprintf("%s since %s, tolerated for ever", words(t), clock(c.Since)), words(t)+", tolerated for ever"
 			} else {
 				c.At = latest(c.Since, f.Restart).Add(time.Duration(*x.TolerationSeconds) * time.Second)
-				c.Text = fmt.Sprintf("%s since %s, tolerated %s until %s", words(t), clock(c.Since), time.Duration(*x.TolerationSeconds)*time.Second, clock(c.At))
+				tolerated := time.Duration(*x.TolerationSeconds) * time.Second
+				c.Text, c.Short = fmt.Sprintf("%s since %s, tolerated %s until %s", words(t), clock(c.Since), tolerated, clock(c.At)), fmt.Sprintf("%s, tolerated %s", words(t), tolerated)
 			}
 			if !found || !c.At.IsZero() {
 				keep(c)

@@ -62,6 +62,38 @@ func (f *fleet) meet(state *record.State, since time.Time) (met bool) {
 	return met
 }
 
+// restore lets members be as a state has them: they hold their works, in the health on record.
+func (f *fleet) restore(state *record.State, now time.Time) error {
+	f.meet(state, now)
+	for name, c := range state.Members {
+		for _, cond := range c.Status.Conditions {
+			if cond.Type == clusterv1alpha1.ConditionReady {
+				f.members[name].ready, f.members[name].since = cond.Status, cond.LastTransitionTime.UTC()
+			}
+		}
+	}
+	for _, w := range state.Works {
+		w, err := record.Identify(w)
+		if err != nil {
+			return err
+		}
+		if m := f.members[w.Member]; m != nil {
+			m.copies[w.ID.Unversioned()] = &replica{hash: decide.HashText(w.Hash)}
+		}
+	}
+	for _, b := range state.Bindings {
+		r := b.Spec.Resource
+		for _, item := range b.Status.AggregatedStatus {
+			m := f.members[item.ClusterName]
+			if m == nil || item.Health == "" || item.Health == workv1alpha2.ResourceHealthy || !item.Applied {
+				continue
+			}
+			m.set = append(m.set, Event{Workload: &Workload{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, Health: string(item.Health)})
+		}
+	}
+	return nil
+}
+
 // learn lets members serve the kinds of these templates.
 func (f *fleet) learn(templates []api.ID) (learnt bool) {
 	for _, id := range templates {

@@ -16,6 +16,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 )
 
 // Options are how a scenario is run.
@@ -23,6 +24,8 @@ type Options struct {
 	// Sources by the names that the scenario gives them.
 	Sources map[string]gitstate.Snapshot
 	Decide  decide.Options
+	// Previous is what was decided before, and runs on the members; nil means that nothing was.
+	Previous *record.State
 	// Branch is where decisions go; nil means into memory.
 	Branch Branch
 	// Check verifies the invariants after every step.
@@ -46,12 +49,16 @@ type Line struct {
 	// From are the clusters that lose replicas or the workload, with what they had; To are all clusters
 	// in force then.
 	From, To []workv1alpha2.TargetCluster
-	Message  string
+	// Causes made it leave clusters; nil for what is no failover.
+	Causes  []failover.Cause
+	Message string
 }
 
 // Result is how a scenario ends.
 type Result struct {
 	State *record.State
+	// Last is the last pass.
+	Last  *decide.Decision
 	Lines []Line
 	// Commits are the names of what is on the branch, oldest first.
 	Commits []string
@@ -84,6 +91,12 @@ func Run(s *Scenario, o Options) (*Result, error) {
 	}
 	r.now = r.start
 	r.fleet = fleet{members: map[string]*member{}, startup: s.Members.Startup}
+	if o.Previous != nil {
+		r.state = o.Previous
+		if err := r.fleet.restore(o.Previous, r.start); err != nil {
+			return nil, err
+		}
+	}
 	r.check = newChecker(r)
 	if err := r.push(s.Source); err != nil {
 		return nil, err
@@ -340,7 +353,7 @@ func (r *runner) pass() (wake time.Time, changed bool, err error) {
 		r.dropped, r.edited = nil, nil
 		r.timeline(d, c.id)
 	}
-	r.state = d.Next
+	r.state, r.result.Last = d.Next, d
 	met := r.meet(d)
 	changed, err = r.fleet.act(d, r.now)
 	if err != nil {
@@ -390,6 +403,9 @@ func (r *runner) timeline(d *decide.Decision, commit string) {
 		case e.Binding != nil:
 			l.Binding = e.Binding.Key.String()
 			l.From, l.To = decide.Lost(e.Binding.Previous, e.Binding.Clusters), e.Binding.Clusters
+			if e.Verb == decide.VerbFailover {
+				l.Causes = e.Binding.Evicted
+			}
 		default:
 			l.Cluster = e.Object
 		}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/report"
+	"github.com/godwit-gitops/godwit/reconciler/simulate"
+)
+
+// lossTime is how long is looked ahead where nobody says: a day is longer than tolerations are.
+const lossTime = 24 * time.Hour
+
+// loss tells what would come of members that die after what the source wants now is carried out.
+func (c *Config) loss(ctx context.Context, stateName, head string, clusters []string, after time.Duration) (*report.Loss, error) {
+	previous, err := c.readState(ctx, stateName)
+	if err != nil {
+		return nil, err
+	}
+	src, done, err := c.openSource(true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	snapshot, err := at(ctx, src, head)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.input(ctx, src, snapshot, previous)
+	if err != nil {
+		return nil, err
+	}
+	d, err := decide.Next(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range clusters {
+		if d.Next.Members[name] == nil {
+			return nil, fmt.Errorf("--fail-cluster %s: %w", name, noMember(membersOf(d.Next)))
+		}
+	}
+	return c.lossOf(in, d.Next, snapshot, clusters, after)
+}
+
+// lossOf plays the outage.
+func (c *Config) lossOf(in decide.Input, before *record.State, snapshot gitstate.Snapshot, clusters []string, after time.Duration) (*report.Loss, error) {
+	const head = "head"
+	s := &simulate.Scenario{Source: head, Start: in.Now.UTC().Format(time.RFC3339), Until: after}
+	for _, name := range clusters {
+		s.Events = append(s.Events, simulate.Event{Cluster: name, Ready: "Unknown"})
+	}
+	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: snapshot}, Previous: before, Decide: in.Options})
+	if err != nil {
+		return nil, err
+	}
+	return report.NewLoss(clusters, after, before, result), nil
+}
+
+func membersOf(s *record.State) []string {
+	names := make([]string, 0, len(s.Members))
+	for name := range s.Members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// failClusters reads what --fail-cluster names, each once.
+func failClusters(given []string) ([]string, error) {
+	var names []string
+	for _, name := range given {
+		name = strings.TrimSpace(name)
+		if name == "" {
+			return nil, fmt.Errorf("--fail-cluster: names no member; write it like --fail-cluster kube02,kube03")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func printLoss(cmd *cobra.Command, l *report.Loss, output string) error {
+	w := cmd.OutOrStdout()
+	switch output {
+	case "json":
+		return writeJSON(w, l)
+	case "yaml":
+		return writeYAML(w, l)
+	case "markdown":
+		_, err := io.WriteString(w, l.Markdown())
+		return err
+	}
+	return l.Text(w)
+}

@@ -1,0 +1,177 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/reconciler/simulate"
+)
+
+// Loss is what would come of members that die.
+type Loss struct {
+	// Clusters are the members.
+	Clusters []string `json:"clusters"`
+	// After is how much time passes, as 1h0m0s.
+	After string `json:"after"`
+	// Brake says why no workload moves at all; empty if they may.
+	Brake    string        `json:"brake,omitempty"`
+	Bindings []LossBinding `json:"bindings"`
+	Summary  LossSummary   `json:"summary"`
+}
+
+// LossBinding is a workload that runs on one of them.
+type LossBinding struct {
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	Resource  Resource `json:"resource"`
+	// Outcome is moves, partly or stays.
+	Outcome string `json:"outcome"`
+	// At is when it begins to move, as 1m0s from now; empty if it does not.
+	At string `json:"at,omitempty"`
+	// Previous is where it runs now, Clusters where it runs then; what stays on a dead member does not run.
+	Previous []Target `json:"previous"`
+	Clusters []Target `json:"clusters"`
+	// Lost are the clusters among them that are dead.
+	Lost []string `json:"lost,omitempty"`
+	// Message says why it moves when it does, or why it does not.
+	Message string `json:"message"`
+}
+
+// LossSummary counts them.
+type LossSummary struct {
+	Moves  int `json:"moves"`
+	Partly int `json:"partly"`
+	Stays  int `json:"stays"`
+}
+
+// NewLoss tells what happened in a simulation that began with the state before, when the members died.
+func NewLoss(clusters []string, after time.Duration, before *record.State, r *simulate.Result) *Loss {
+	l := &Loss{Clusters: clusters, After: after.String(), Bindings: []LossBinding{}}
+	if b := r.State.Meta.FailoverBrake; b != nil && !b.Approved {
+		l.Brake = b.Message
+	}
+	began, why := map[string]time.Duration{}, map[string]string{}
+	for _, line := range r.Lines {
+		if _, known := began[line.Binding]; !known && len(line.Causes) > 0 {
+			words := make([]string, len(line.Causes))
+			for i, c := range line.Causes {
+				words[i] = c.Cluster + ": " + c.Short
+			}
+			began[line.Binding], why[line.Binding] = line.At, strings.Join(words, "; ")
+		}
+	}
+	for _, row := range r.Last.Bindings {
+		old := before.Bindings[row.Key]
+		if old == nil || old.Spec.Placement == nil { // what only follows others goes where they go
+			continue
+		}
+		previous := sortedTargets(decide.Targets(old))
+		if !slices.ContainsFunc(previous, func(t Target) bool { return slices.Contains(clusters, t.Name) }) {
+			continue
+		}
+		b := LossBinding{
+			Namespace: row.Key.Namespace, Name: row.Key.Name, Resource: resource(row.Template),
+			Previous: previous, Clusters: sortedTargets(row.Clusters), Message: why[row.Key.String()],
+		}
+		for _, t := range b.Clusters {
+			if slices.Contains(clusters, t.Name) {
+				b.Lost = append(b.Lost, t.Name)
+			}
+		}
+		at, moved := began[row.Key.String()]
+		if moved {
+			b.At = at.String()
+		}
+		switch {
+		case len(b.Lost) == 0:
+			b.Outcome = "moves"
+			l.Summary.Moves++
+		case moved:
+			b.Outcome, b.Message = "partly", cmp.Or(l.why(row), b.Message)
+			l.Summary.Partly++
+		default:
+			b.Outcome, b.Message = "stays", l.why(row)
+			l.Summary.Stays++
+		}
+		l.Bindings = append(l.Bindings, b)
+	}
+	return l
+}
+
+// why says why a workload does not leave the dead members.
+func (l *Loss) why(row decide.BindingRow) string {
+	if row.Waits && l.Brake != "" {
+		return "brake: " + l.Brake
+	}
+	if row.Blocked != "" {
+		return row.Blocked
+	}
+	for _, c := range row.Causes {
+		if slices.Contains(l.Clusters, c.Cluster) {
+			return c.Cluster + ": " + c.Short
+		}
+	}
+	return cmp.Or(row.Message, "nothing makes it leave")
+}
+
+// Text prints it for people.
+func (l *Loss) Text(w io.Writer) error {
+	if l.Brake != "" {
+		fmt.Fprintf(w, "No workload moves: %s.\n\n", l.Brake)
+	}
+	if len(l.Bindings) > 0 {
+		t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(t, "WORKLOAD\tOUTCOME\tAT\tBEFORE\tAFTER\tWHY")
+		for _, b := range l.Bindings {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", flat(b.Resource.String()), b.Outcome, cmp.Or(b.At, "-"), targetsText(b.Previous), l.then(b), flat(b.Message))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintln(w, l.Line())
+	return err
+}
+
+// then is where a workload runs afterwards, with the dead ones marked.
+func (l *Loss) then(b LossBinding) string {
+	words := make([]string, len(b.Clusters))
+	for i, t := range b.Clusters {
+		words[i] = targetsText([]Target{t})
+		if slices.Contains(b.Lost, t.Name) {
+			words[i] += " (dead)"
+		}
+	}
+	return cmp.Or(strings.Join(words, " "), "nowhere")
+}
+
+// Line sums it up.
+func (l *Loss) Line() string {
+	s := l.Summary
+	return fmt.Sprintf("If %s died now: %d of %d workloads there would move, %d in part, %d would stay.",
+		strings.Join(l.Clusters, ", "), s.Moves, s.Moves+s.Partly+s.Stays, s.Partly, s.Stays)
+}
+
+// Markdown is for a pull request.
+func (l *Loss) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**\n", cell(l.Line()))
+	if l.Brake != "" {
+		fmt.Fprintf(&b, "\nNo workload moves: %s.\n", cell(l.Brake))
+	}
+	if len(l.Bindings) > 0 {
+		b.WriteString("\n| workload | outcome | at | before | after | why |\n| --- | --- | --- | --- | --- | --- |\n")
+		for _, r := range l.Bindings {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", cell(r.Resource.String()), r.Outcome, cmp.Or(r.At, "-"), cell(targetsText(r.Previous)), cell(l.then(r)), cell(r.Message))
+		}
+	}
+	return b.String()
+}
