@@ -108,6 +108,7 @@ func (p *pass) bind() {
 	}
 	p.reconsider(peers)
 	p.evict(peers)
+	p.comeBack(peers)
 	p.Memo.forget(p.input)
 	p.depend()
 	slices.SortFunc(p.bound, func(a, b *bound) int { return a.row.Template.Compare(b.row.Template) })
@@ -289,6 +290,11 @@ func (p *pass) claim(b *bound, choice policy.Choice) bool {
 			p.keep(b, err.Error())
 			return false
 		}
+		if held.FailBack == nil {
+			next.Annotations = without(next.Annotations, policy.AnnotationFailBack)
+		} else {
+			next.Annotations = with(next.Annotations, policy.AnnotationFailBack, "after="+held.FailBack.String())
+		}
 	}
 	spec.Replicas, spec.ReplicaRequirements, spec.Components = b.replicas.Count, b.replicas.Requirements, b.replicas.Components
 	for _, order := range p.input.orders.value {
@@ -316,7 +322,7 @@ func kindOf(key record.BindingKey) string {
 // with is a copy of annotations with one key set, without the marks of Karmada's claims.
 func with(annotations map[string]string, key, value string) map[string]string {
 	next := map[string]string{key: value}
-	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced, annotationOperator, annotationZero} {
+	for _, k := range []string{schedule.AnnotationAppliedPlacement, annotationTemplate, annotationRebalanced, annotationOperator, annotationZero, policy.AnnotationFailBack} {
 		if v, ok := annotations[k]; ok && k != key {
 			next[k] = v
 		}

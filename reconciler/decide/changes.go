@@ -56,11 +56,11 @@ type Commit struct {
 const VerbFailover = "failover"
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{VerbFailover, "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {
-	// Verb is what was done: failover, brake, blocked, leave, schedule, delete, hold, remove, update,
+	// Verb is what was done: failover, failback, brake, blocked, leave, schedule, delete, hold, remove, update,
 	// cluster, cooldown, purge, terms or status.
 	Verb string
 	// Object is the binding, the member or the like that it was done to.

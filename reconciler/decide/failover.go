@@ -14,6 +14,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
+	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
@@ -34,6 +35,10 @@ type failing struct {
 	// ended are the tasks, and unblocked the blocks, that are over since this pass.
 	ended     []failover.Ended
 	unblocked []workv1alpha2.EvictionRecord
+	// homes are members that it left and is to go back to now.
+	homes []string
+	// returned are those of them that it goes back to, in this pass.
+	returned []string
 	// blocked says why it cannot leave; empty if it can, or need not.
 	blocked string
 	// waits: it may leave when the brake or the rate allows it.
@@ -61,12 +66,12 @@ func (p *pass) tend(b *bound) {
 		b.copies = p.watch(b, b.old, p.Previous.Works)
 	}
 	if len(spec.GracefulEvictionTasks) > 0 {
-		kept, ended, wake := failover.Finish(spec, b.copies, isScheduled(b.old), p.Previous.Meta.PassTime.UTC(), p.Now, p.Options.Failover)
+		kept, ended, wake := failover.Finish(spec, b.copies, isScheduled(b.old), p.Previous.Meta.PassTime.UTC(), p.Now, p.rulesOf(b))
 		spec.GracefulEvictionTasks, b.ended = kept, ended
 		b.wakeAt(wake)
 	}
 	if len(spec.ActiveEvictionHistory) > 0 {
-		kept, ended, wake := failover.Unblock(spec, p.Now, p.Options.Failover)
+		kept, ended, wake := failover.Unblock(spec, p.Now, p.rulesOf(b))
 		spec.ActiveEvictionHistory, b.unblocked = kept, ended
 		b.wakeAt(wake)
 	}
@@ -108,6 +113,7 @@ func (p *pass) threaten(b *bound) {
 			b.wakeAt(c.At)
 		}
 	}
+	p.seekHomes(b, due)
 	if !b.wake.IsZero() {
 		p.wakeAt(b.wake)
 	}
@@ -274,7 +280,7 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 	next := *base
 	namespaced := b.row.Key.Namespace != ""
 	for _, c := range causes {
-		spec, err := failover.Evict(next.Spec, namespaced, c, b.copies, p.Now, p.Options.Failover)
+		spec, err := failover.Evict(next.Spec, namespaced, c, b.copies, p.Now, p.rulesOf(b))
 		if err != nil {
 			return err.Error()
 		}
@@ -404,6 +410,88 @@ func (p *pass) purging(b *bound) bool {
 	return false
 }
 
+// failbackAfter is for how long a member has to be well before its binding goes back there; ok is false
+// where it does not.
+func failbackAfter(annotations map[string]string) (after time.Duration, ok bool) {
+	text, found := strings.CutPrefix(annotations[policy.AnnotationFailBack], "after=")
+	after, err := time.ParseDuration(text)
+	return after, found && err == nil && after >= 0
+}
+
+// rulesOf are the rules of failover for one binding.
+func (p *pass) rulesOf(b *bound) failover.Options {
+	o := p.Options.Failover
+	_, o.KeepHistory = failbackAfter(b.next.Annotations)
+	return o
+}
+
+// seekHomes finds the members that the binding left and may go back to, now or later.
+func (p *pass) seekHomes(b *bound, due bool) {
+	after, ok := failbackAfter(b.next.Annotations)
+	if !ok {
+		return
+	}
+	for _, r := range b.next.Spec.ActiveEvictionHistory {
+		c := p.next.Members[r.ClusterName]
+		if c == nil || readiness(c).Status != metav1.ConditionTrue {
+			continue // there will be news of it
+		}
+		at := r.CreationTimestamp.UTC()
+		if up := readiness(c).LastTransitionTime.UTC(); up.After(at) {
+			at = up
+		}
+		at = at.Add(after)
+		if end, blocks := schedule.BlockEnd(&b.next.Spec, r.CreationTimestamp.Time, p.Options.CompatKarmada); blocks && end.IsZero() {
+			continue // it is refused for ever
+		} else if blocks && end.After(at) {
+			at = end
+		}
+		switch {
+		case p.Now.Before(at):
+			b.wakeAt(at)
+		case !due && len(b.next.Spec.GracefulEvictionTasks) == 0:
+			b.homes = append(b.homes, r.ClusterName)
+		}
+	}
+}
+
+// comeBack lets bindings go back to members that they left, where they would run if they were placed
+// for the first time.
+func (p *pass) comeBack(peers *schedule.Peers) {
+	for _, b := range p.bound {
+		if b.next == nil || b.kept || len(b.homes) == 0 {
+			continue
+		}
+		before := *b
+		next := *b.next
+		trigger := metav1.NewTime(p.Now)
+		next.Spec.RescheduleTriggeredAt, next.Spec.Clusters = &trigger, nil
+		b.next = &next
+		p.schedule(b, peers)
+		var home []string
+		for _, t := range b.next.Spec.Clusters {
+			if slices.Contains(before.homes, t.Name) {
+				home = append(home, t.Name)
+			}
+		}
+		if b.row.Failure != "" || len(home) == 0 {
+			*b = before
+			peers.Put(b.next)
+			continue
+		}
+		spec := &b.next.Spec
+		for _, t := range before.next.Spec.Clusters {
+			if !slices.ContainsFunc(spec.Clusters, func(n workv1alpha2.TargetCluster) bool { return n.Name == t.Name }) {
+				*spec = failover.Return(*spec, t, strings.Join(home, ", "), p.Now)
+			}
+		}
+		spec.ActiveEvictionHistory = slices.DeleteFunc(slices.Clone(spec.ActiveEvictionHistory), func(r workv1alpha2.EvictionRecord) bool { return slices.Contains(home, r.ClusterName) })
+		b.returned, b.stayed = home, before.next
+		b.causes = slices.DeleteFunc(b.causes, func(c failover.Cause) bool { return failover.Leaving(&b.next.Spec, c.Cluster) })
+		p.forgetOperator(b)
+	}
+}
+
 // failoverEvents say what failover did to a binding, in the words of a commit.
 func (b *bound) failoverEvents() []Event {
 	var events []Event
@@ -418,6 +506,9 @@ func (b *bound) failoverEvents() []Event {
 			Verb: VerbFailover, Object: key, From: strings.Join(from, ", "), Reason: Reason(b.evicted[0].Kind),
 			What: fmt.Sprintf("%s -> %s", strings.Join(from, ", "), gained(b.stayed, b.next)), Why: strings.Join(why, "; "),
 		})
+	}
+	if len(b.returned) > 0 {
+		events = append(events, Event{Verb: "failback", Object: key, What: "back to " + strings.Join(b.returned, ", "), Reason: Rebalance})
 	}
 	for _, e := range b.ended {
 		events = append(events, Event{Verb: "leave", Object: key, What: e.Task.FromCluster, Why: e.Why, Reason: PurgeDone})

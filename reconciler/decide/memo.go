@@ -279,7 +279,7 @@ type bindingMemo struct {
 // settled remembers that b's binding stays as it is. What a quota refused depends on other bindings;
 // what is admitted as it was stays admitted, whatever they use.
 func (p *pass) settled(b *bound, choice policy.Choice) {
-	if p.Options.Explain || b.kept || b.unsure || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || b.next != nil && len(b.next.Spec.GracefulEvictionTasks) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
+	if p.Options.Explain || b.kept || b.unsure || b.refused != nil || len(b.dueClusters(p.Now)) > 0 || len(b.homes) > 0 || b.next != nil && len(b.next.Spec.GracefulEvictionTasks) > 0 || b.next != nil && (b.next.Spec.WorkloadAffinityGroups != nil || !semanticEqual(b.old, b.next)) {
 		return
 	}
 	m := p.inputsOf(b)

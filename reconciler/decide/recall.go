@@ -12,6 +12,7 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 )
 
 // Repeat is the input of the decision that made next of prev, with what was observed and what webhooks
@@ -70,7 +71,9 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			}
 			path := record.WorkPath(item.ClusterName, id)
 			w, there := prev.Works[path]
-			if !there || edited {
+			// While something is being left, applied means the version that was decided then.
+			leaving := len(b.Spec.GracefulEvictionTasks) > 0 && !failover.Leaving(&b.Spec, item.ClusterName)
+			if !there || edited || leaving {
 				w = next.Works[path]
 			}
 			facts.Copies[id.Unversioned()] = recalled(item, HashText(w.Hash))

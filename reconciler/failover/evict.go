@@ -23,6 +23,10 @@ const (
 
 	TaskApplicationFailure = "ApplicationFailure"
 	TaskTaintUntolerated   = "TaintUntolerated"
+
+	// ProducerReturn and TaskReturn are ours: a workload goes back to where it was.
+	ProducerReturn = "godwit-failback"
+	TaskReturn     = "FailBack"
 )
 
 // Evict moves a cluster of a binding to a graceful eviction task and remembers that it was left. The
@@ -73,11 +77,29 @@ func Evict(spec workv1alpha2.ResourceBindingSpec, namespaced bool, c Cause, copi
 	spec.Clusters = slices.Delete(slices.Clone(spec.Clusters), i, i+1)
 	spec.GracefulEvictionTasks = append(slices.Clone(spec.GracefulEvictionTasks), task)
 	record := workv1alpha2.EvictionRecord{ClusterName: c.Cluster, CreationTimestamp: at, Reason: task.Reason}
-	if _, blocks := schedule.BlockEnd(&spec, now, o.Compat); blocks {
+	if _, blocks := schedule.BlockEnd(&spec, now, o.Compat); blocks || o.KeepHistory {
 		spec.ActiveEvictionHistory = slices.DeleteFunc(slices.Clone(spec.ActiveEvictionHistory), func(r workv1alpha2.EvictionRecord) bool { return r.ClusterName == c.Cluster })
 		spec.ActiveEvictionHistory = append(spec.ActiveEvictionHistory, record)
 	}
 	return spec, nil
+}
+
+// Return lets the copy on a member go that a workload goes back from, by the purge mode of its policy.
+// What it goes back from may be taken again at once.
+func Return(spec workv1alpha2.ResourceBindingSpec, from workv1alpha2.TargetCluster, to string, now time.Time) workv1alpha2.ResourceBindingSpec {
+	at := metav1.NewTime(now)
+	task := workv1alpha2.GracefulEvictionTask{
+		FromCluster: from.Name, PurgeMode: purgeMode(spec.Failover, ClusterFailure), Reason: TaskReturn, Producer: ProducerReturn,
+		Message: to + " is back", CreationTimestamp: &at,
+	}
+	if task.PurgeMode == policyv1alpha1.PurgeNever {
+		task.PurgeMode = policyv1alpha1.PurgeGracefully // nothing failed here that somebody would want to look at
+	}
+	if from.Replicas > 0 {
+		task.Replicas = &from.Replicas
+	}
+	spec.GracefulEvictionTasks = append(slices.Clone(spec.GracefulEvictionTasks), task)
+	return spec
 }
 
 // purgeMode is what happens to the old copy.

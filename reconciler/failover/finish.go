@@ -100,13 +100,17 @@ func clusterNames(spec *workv1alpha2.ResourceBindingSpec) string {
 	return text
 }
 
-// Unblock drops the records of members whose block has ended. wake is when the next one ends; zero
-// if none does.
+// Unblock drops the records of members whose block has ended, unless they are kept. wake is when the
+// next one ends; zero if none does.
 func Unblock(spec *workv1alpha2.ResourceBindingSpec, now time.Time, o Options) (kept, ended []workv1alpha2.EvictionRecord, wake time.Time) {
 	for _, r := range spec.ActiveEvictionHistory {
 		end, blocks := schedule.BlockEnd(spec, r.CreationTimestamp.Time, o.Compat)
-		if !blocks || !end.IsZero() && !now.Before(end) {
+		switch over := !blocks || !end.IsZero() && !now.Before(end); {
+		case over && !o.KeepHistory:
 			ended = append(ended, r)
+			continue
+		case over:
+			kept = append(kept, r)
 			continue
 		}
 		if !end.IsZero() && (wake.IsZero() || end.Before(wake)) {

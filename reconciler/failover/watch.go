@@ -19,6 +19,9 @@ type Options struct {
 	ResetUnknown bool
 	// Timeout ends tasks without a grace period of their own; 0 means 10 minutes.
 	Timeout time.Duration
+	// KeepHistory remembers members that were left also when nothing blocks them any more: the workload
+	// is to come back.
+	KeepHistory bool
 	// Compat gives Karmada's answer where there is a switch for it.
 	Compat bool
 }

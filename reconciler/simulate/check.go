@@ -242,6 +242,9 @@ func (c *checker) leaves(in decide.Input, d *decide.Decision, key record.Binding
 		if slices.ContainsFunc(old.Spec.GracefulEvictionTasks, func(t workv1alpha2.GracefulEvictionTask) bool { return t.FromCluster == task.FromCluster }) {
 			continue
 		}
+		if task.Reason == "FailBack" {
+			continue // it goes home, and nothing failed
+		}
 		p := place{key, task.FromCluster}
 		c.left[p] = c.now
 		since, tolerated := c.down[p.member], outageToleration(next)

@@ -200,6 +200,14 @@ func (f *fleet) act(d *decide.Decision, now time.Time) (changed bool, err error)
 			m.facts, changed = nil, true
 		}
 	}
+	for name, m := range f.members {
+		for id := range m.gone { // nobody asks about what is neither wanted nor to go
+			if _, asked := state.Retired[record.RetiredPath(name, id)]; !asked {
+				delete(m.gone, id)
+				m.facts = nil
+			}
+		}
+	}
 	for path, r := range state.Retired {
 		if d.Spared[path] {
 			continue

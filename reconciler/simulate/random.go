@@ -133,13 +133,13 @@ data: {a: b}
 ---
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: %[1]s, namespace: default}
+metadata: {name: %[1]s, namespace: default, annotations: {%[5]s}}
 spec:
   resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: %[1]s}]
   propagateDeps: true
   placement: {%[3]s}
   failover: {%[4]s}
-`, name, 1+g.roll(6), g.placement(), g.failover())
+`, name, 1+g.roll(6), g.placement(), g.failover(), g.one("", "", "", "godwit.dev/failback: after=1m", "godwit.dev/failback: after=5m"))
 }
 
 func (g *generator) placement() string {

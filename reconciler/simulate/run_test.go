@@ -34,6 +34,7 @@ type story struct {
 	until    string // empty means 15m
 	events   string // in lines, the first word is the time
 	more     string // of the source
+	failback string // of the policy
 	broken   func(decide.Input) (*decide.Decision, error)
 }
 
@@ -78,11 +79,18 @@ data: {a: b}
 ---
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: p, namespace: default}
+metadata: {name: p, namespace: default%s}
 spec: {resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}], %s}
-`, s.replicas, s.spec)
+`, s.replicas, s.failbackText(), s.spec)
 	b.WriteString(s.more)
 	return b.String()
+}
+
+func (s story) failbackText() string {
+	if s.failback == "" {
+		return ""
+	}
+	return ", annotations: {godwit.dev/failback: " + s.failback + "}"
 }
 
 // run plays the story with all checks and returns its timeline without what people did.
@@ -135,7 +143,7 @@ func expect(t *testing.T, got []string, want ...string) {
 
 type words []string
 
-var about = words{" failover: ", " leave: ", " cooldown: ", " blocked: ", " brake: "}
+var about = words{" failover: ", " leave: ", " cooldown: ", " failback: ", " blocked: ", " brake: "}
 
 func (w words) contains(line string) bool {
 	return slices.ContainsFunc(w, func(word string) bool { return strings.Contains(line, word) })
@@ -247,6 +255,25 @@ func TestStories(t *testing.T) {
 			want: []string{
 				"1m1s ClusterFailure brake: 2 of 3 members went down together; no workload leaves a member until most are back or it is approved",
 				"8m1s Status brake: most members are back"}, at: "m1=3 m2=1"},
+		{name: "failback: home again once that was healthy for so long",
+			story: story{spec: tutorialSpec, replicas: 4, startup: "5s", failback: "after=10m", until: "30m", events: `
+				60s cluster: m2, ready: "Unknown"
+				5m cluster: m2, ready: "True"`},
+			want: []string{
+				"2m0s ClusterFailure failover: m2 -> m1; m2: the member is unreachable since 2026-01-01T00:01:00Z, tolerated 1m0s until 2026-01-01T00:02:00Z",
+				"2m5s PurgeDone leave: m2; the workload is healthy on m1",
+				"15m0s Rebalance failback: back to m2",
+			}, at: "m1=3 m2=1"},
+		{name: "failback of one copy: the other one stays until it is healthy",
+			story: story{spec: fmt.Sprintf(one, "cluster: {}"), startup: "10s", failback: "after=5m", until: "30m", events: `
+				60s cluster: m1, ready: "False"
+				8m cluster: m1, ready: "True"`},
+			want: []string{
+				"6m0s ClusterFailure failover: m1 -> m2; m1: the member is not ready since 2026-01-01T00:01:00Z, tolerated 5m0s by default until 2026-01-01T00:06:00Z",
+				"6m10s PurgeDone leave: m1; the workload is healthy on m2",
+				"13m0s Rebalance failback: back to m1",
+				"13m10s PurgeDone leave: m2; the workload is healthy on m1",
+			}, at: "m1=1"},
 		{name: "one by one",
 			story: story{spec: fmt.Sprintf(one, "cluster: {}"), members: 3, until: "20m", events: "60s cluster: m1, ready: \"Unknown\"\n8m cluster: m2, ready: \"Unknown\""},
 			want: []string{

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
+	"time"
 
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	"github.com/godwit-gitops/godwit/render"
@@ -28,9 +30,33 @@ type Policy struct {
 	Spec policyv1alpha1.PropagationSpec
 	// Priority is the explicit priority; the larger wins.
 	Priority int32
+	// FailBack is for how long a member that a workload left has to be well before the workload goes back
+	// to it; nil means that it does not.
+	FailBack *time.Duration
 	Source   *manifest.Object
-	// Hash is of the identity and the defaulted spec, hex.
+	// Hash is of the identity, the defaulted spec and FailBack, hex.
 	Hash string
+}
+
+// AnnotationFailBack on a policy is "after=" and a duration.
+const AnnotationFailBack = "godwit.dev/failback"
+
+// failBack reads the annotation. Without it, or if it says nothing, there is none.
+func failBack(r *Report) *time.Duration {
+	meta, _ := r.Object.Content["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	text, ok := annotations[AnnotationFailBack].(string)
+	if !ok {
+		return nil
+	}
+	at := Path{"metadata", "annotations", AnnotationFailBack}
+	after, found := strings.CutPrefix(text, "after=")
+	d, err := time.ParseDuration(after)
+	if !found || err != nil || d < 0 {
+		r.Error("failback", at, "%q says nothing; write it like after=30m", text)
+		return nil
+	}
+	return &d
 }
 
 // Claim names the policy that holds a template; the zero value means nobody does.
@@ -161,11 +187,19 @@ func decode(o *manifest.Object) (*Policy, []render.Finding) {
 	}
 	setDefaults(r, spec)
 	checkPropagation(r, spec)
+	back := failBack(r)
+	if back != nil && spec.Failover == nil && len(spec.Placement.ClusterTolerations) == 0 {
+		r.Warning("failback", Path{"metadata", "annotations", AnnotationFailBack}, "has no effect: nothing makes the workload leave a member; set spec.failover, or take it out")
+	}
 	if r.Failed() {
 		return nil, r.Findings
 	}
-	p := &Policy{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Spec: *spec, Priority: *spec.Priority, Source: o}
-	p.Hash = Hash(p.Claim(), p.Spec)
+	p := &Policy{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Spec: *spec, Priority: *spec.Priority, FailBack: back, Source: o}
+	if back == nil {
+		p.Hash = Hash(p.Claim(), p.Spec)
+	} else {
+		p.Hash = Hash(p.Claim(), p.Spec, *back)
+	}
 	return p, r.Findings
 }
 
