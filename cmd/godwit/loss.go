@@ -48,17 +48,43 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 			return nil, fmt.Errorf("--fail-cluster %s: %w", name, noMember(membersOf(d.Next)))
 		}
 	}
-	return c.lossOf(in, d.Next, snapshot, clusters, after)
+	return lossOf(in, d.Next, clusters, after, nil)
 }
 
-// lossOf plays the outage.
-func (c *Config) lossOf(in decide.Input, before *record.State, snapshot gitstate.Snapshot, clusters []string, after time.Duration) (*report.Loss, error) {
+// whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before.
+func whatIf(before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
+	w := &report.WhatIf{Clusters: []report.WhatIfCluster{}}
+	for _, name := range membersOf(after.state) {
+		var was *report.Loss
+		if before != nil && before.state.Members[name] != nil {
+			var err error
+			if was, err = lossOf(before.in, before.state, []string{name}, lossTime, memo); err != nil {
+				return nil, err
+			}
+		}
+		is, err := lossOf(after.in, after.state, []string{name}, lossTime, memo)
+		if err != nil {
+			return nil, err
+		}
+		w.Compare(name, was, is)
+	}
+	return w, nil
+}
+
+// playing is a state with the source that it goes on with.
+type playing struct {
+	in    decide.Input
+	state *record.State
+}
+
+// lossOf plays the outage, beginning where before is carried out.
+func lossOf(in decide.Input, before *record.State, clusters []string, after time.Duration, memo *decide.Memo) (*report.Loss, error) {
 	const head = "head"
 	s := &simulate.Scenario{Source: head, Start: in.Now.UTC().Format(time.RFC3339), Until: after}
 	for _, name := range clusters {
 		s.Events = append(s.Events, simulate.Event{Cluster: name, Ready: "Unknown"})
 	}
-	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: snapshot}, Previous: before, Decide: in.Options})
+	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: in.Source}, Previous: before, Decide: in.Options, Memo: memo})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 
 func newPlan() *cobra.Command {
 	var state, base, head string
-	var detailed bool
+	var detailed, ifs bool
 	var failing []string
 	var after time.Duration
 	cmd := &cobra.Command{
@@ -53,7 +54,7 @@ the plan is carried out: which would move, when and where to, and which would no
 				}
 				return printLoss(cmd, l, output)
 			}
-			plan, err := c.plan(cmd.Context(), state, base, head)
+			plan, err := c.plan(cmd.Context(), state, base, head, ifs)
 			if err != nil {
 				return err
 			}
@@ -73,13 +74,14 @@ the plan is carried out: which would move, when and where to, and which would no
 	cmd.Flags().StringVar(&base, "base", "", "compare with this revision of the source")
 	cmd.Flags().StringVar(&head, "head", "", "revision of the source to plan (default: the newest)")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "end with status 2 if there are changes")
+	cmd.Flags().BoolVar(&ifs, "what-if", false, "tell also what would come of each member's death, and what gets worse")
 	cmd.Flags().StringSliceVar(&failing, "fail-cluster", nil, "tell what would come of it if these members died now")
 	cmd.Flags().DurationVar(&after, "after", lossTime, "with --fail-cluster, how much later")
 	return cmd
 }
 
 // plan decides on the head, after the base if there is one.
-func (c *Config) plan(ctx context.Context, stateName, base, head string) (*report.Plan, error) {
+func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs bool) (*report.Plan, error) {
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
@@ -91,16 +93,30 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string) (*repor
 	defer done()
 	memo := decide.NewMemo()
 	revisions := report.Revisions{Base: previous.Meta.Source.Commit}
-	if base != "" {
-		snapshot, err := src.At(ctx, base)
-		if err != nil {
+	var before *playing
+	if base != "" || ifs && revisions.Base != "" {
+		snapshot, err := src.At(ctx, cmp.Or(base, revisions.Base))
+		switch {
+		case err == nil:
+			in, err := c.input(ctx, src, snapshot, previous)
+			if err != nil {
+				return nil, err
+			}
+			before = &playing{in, previous}
+		case base != "":
 			return nil, fmt.Errorf("--base %s: %w", base, err)
+		default:
+			c.note("the source at %.10s, which was decided on last, cannot be read: what gets worse is not told", revisions.Base)
 		}
-		d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
+	}
+	if base != "" {
+		before.in.Memo = memo
+		d, err := decide.Next(before.in)
 		if err != nil {
 			return nil, err
 		}
-		previous, revisions.Base = d.Next, string(snapshot.Revision)
+		before.in.Memo = nil
+		previous, revisions.Base, before.state = d.Next, string(before.in.Source.Revision), d.Next
 	}
 	snapshot, err := at(ctx, src, head)
 	if err != nil {
@@ -111,7 +127,17 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string) (*repor
 		return nil, err
 	}
 	revisions.Head = string(snapshot.Revision)
-	return report.New(d, previous, revisions), nil
+	plan := report.New(d, previous, revisions)
+	if ifs {
+		in, err := c.input(ctx, src, snapshot, d.Next)
+		if err != nil {
+			return nil, err
+		}
+		if plan.WhatIf, err = whatIf(before, &playing{in, d.Next}, memo); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
 }
 
 // at is the snapshot of a revision, the newest if it is empty.
@@ -168,5 +194,8 @@ func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
 		return err
 	}
 	plan.Text(w, style(cmd, w), output == "wide")
+	if plan.WhatIf != nil {
+		return plan.WhatIf.Text(w)
+	}
 	return nil
 }

@@ -70,13 +70,20 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 				continue
 			}
 			path := record.WorkPath(item.ClusterName, id)
-			w, there := prev.Works[path]
-			// While something is being left, applied means the version that was decided then.
+			before, there := prev.Works[path]
+			after := next.Works[path]
+			version := HashText(before.Hash)
+			// While something is being left, applied means the version that was decided then; what was seen of
+			// the one before says so by its health alone.
 			leaving := len(b.Spec.GracefulEvictionTasks) > 0 && !failover.Leaving(&b.Spec, item.ClusterName)
-			if !there || edited || leaving {
-				w = next.Works[path]
+			outdated := leaving && !item.Applied && there && before.Hash != after.Hash && item.Health != workv1alpha2.ResourceUnknown
+			if !there || edited || leaving && !outdated {
+				version = HashText(after.Hash)
 			}
-			facts.Copies[id.Unversioned()] = recalled(item, HashText(w.Hash))
+			if !item.Applied && !outdated {
+				version = ""
+			}
+			facts.Copies[id.Unversioned()] = recalled(item, version)
 		}
 	}
 	for path, r := range prev.Retired {
@@ -96,12 +103,9 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 	return seen
 }
 
-// recalled is a copy as it was seen, if that version of it was applied.
+// recalled is a copy as it was seen, with the version of it that was applied; empty if none was.
 func recalled(item workv1alpha2.AggregatedStatusItem, version string) CopyFacts {
-	facts := CopyFacts{Health: item.Health, Status: item.Status}
-	if item.Applied {
-		facts.Applied = version
-	}
+	facts := CopyFacts{Applied: version, Health: item.Health, Status: item.Status}
 	facts.Reason, facts.Message, _ = strings.Cut(item.AppliedMessage, ": ")
 	return facts
 }

@@ -25,6 +25,7 @@ func (p *Plan) Markdown() string {
 	d.add(fmt.Sprintf("**godwit plan**: %s\n\n", p.Line()))
 	p.markdownFindings(d)
 	p.markdownBindings(d)
+	p.markdownWhatIf(d)
 	p.markdownWorks(d)
 	return d.String()
 }

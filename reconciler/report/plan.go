@@ -25,6 +25,8 @@ type Plan struct {
 	Held     []Held           `json:"held,omitempty"`
 	Findings []render.Finding `json:"findings"`
 	Summary  Summary          `json:"summary"`
+	// WhatIf is only there where it is asked for.
+	WhatIf *WhatIf `json:"whatIf,omitempty"`
 }
 
 // Revisions are the commits compared; empty where there is none.

@@ -26,6 +26,8 @@ type Options struct {
 	Decide  decide.Options
 	// Previous is what was decided before, and runs on the members; nil means that nothing was.
 	Previous *record.State
+	// Memo makes a scenario cheap that is much like the one before; nil means none.
+	Memo *decide.Memo
 	// Branch is where decisions go; nil means into memory.
 	Branch Branch
 	// Check verifies the invariants after every step.
@@ -89,6 +91,9 @@ func Run(s *Scenario, o Options) (*Result, error) {
 	if r.decide == nil {
 		r.decide = decide.Next
 	}
+	if o.Memo != nil {
+		r.memo = o.Memo
+	}
 	r.now = r.start
 	r.fleet = fleet{members: map[string]*member{}, startup: s.Members.Startup}
 	if o.Previous != nil {
@@ -151,7 +156,9 @@ func (r *runner) play() error {
 		return err
 	}
 	r.meet(first)
-	r.memo = decide.NewMemo()
+	if r.Memo == nil {
+		r.memo = decide.NewMemo()
+	}
 	for step := 0; ; step++ {
 		if step == most {
 			return fmt.Errorf("no end after %d steps, at %s", most, r.at())

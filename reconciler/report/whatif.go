@@ -1,0 +1,140 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// WhatIf is what would come of each member's death once a plan is carried out.
+type WhatIf struct {
+	Clusters []WhatIfCluster `json:"clusters"`
+}
+
+// WhatIfCluster is one member.
+type WhatIfCluster struct {
+	Cluster string      `json:"cluster"`
+	Brake   string      `json:"brake,omitempty"`
+	Summary LossSummary `json:"summary"`
+	// Changes are workloads for which it would be otherwise than before the plan: worse ones first.
+	Changes []WhatIfChange `json:"changes,omitempty"`
+}
+
+// WhatIfChange is a workload whose lot changes.
+type WhatIfChange struct {
+	Resource Resource `json:"resource"`
+	// Worse: it would lose more than before. What comes anew and would stay there is worse, too.
+	Worse bool `json:"worse"`
+	// Before and After are moves, partly, stays, or elsewhere where it does not run on the member.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Message says why After.
+	Message string `json:"message,omitempty"`
+}
+
+// elsewhere is the outcome of a workload that does not run on the member.
+const elsewhere = "elsewhere"
+
+// outcomes from good to bad.
+var outcomes = []string{elsewhere, "moves", "partly", "stays"}
+
+// Compare adds what would come of a member: before is without the plan, nil if that is not known.
+func (w *WhatIf) Compare(cluster string, before, after *Loss) {
+	c := WhatIfCluster{Cluster: cluster, Brake: after.Brake, Summary: after.Summary}
+	was := map[string]LossBinding{}
+	if before != nil {
+		for _, b := range before.Bindings {
+			was[b.Namespace+"/"+b.Name] = b
+		}
+	}
+	for _, b := range after.Bindings {
+		key := b.Namespace + "/" + b.Name
+		old, known := was[key]
+		delete(was, key)
+		c.note(before, b.Resource, cmp.Or(old.Outcome, elsewhere), b.Outcome, b.Message, known)
+	}
+	for _, old := range was {
+		c.note(before, old.Resource, old.Outcome, elsewhere, "", true)
+	}
+	slices.SortFunc(c.Changes, func(a, b WhatIfChange) int {
+		if a.Worse != b.Worse {
+			if a.Worse {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Resource.String(), b.Resource.String())
+	})
+	w.Clusters = append(w.Clusters, c)
+}
+
+func (c *WhatIfCluster) note(before *Loss, r Resource, from, to, message string, known bool) {
+	if before == nil || from == to {
+		return
+	}
+	x, y := slices.Index(outcomes, from), slices.Index(outcomes, to)
+	// That a workload comes to a member that it would leave again is no loss.
+	worse := y > x && (known || to != "moves")
+	c.Changes = append(c.Changes, WhatIfChange{Resource: r, Worse: worse, Before: from, After: to, Message: message})
+}
+
+// worse are the changes for the worse.
+func (c *WhatIfCluster) worse() []WhatIfChange {
+	return slices.DeleteFunc(slices.Clone(c.Changes), func(x WhatIfChange) bool { return !x.Worse })
+}
+
+// Text prints it for people.
+func (w *WhatIf) Text(out io.Writer) error {
+	fmt.Fprintln(out, "\nIf a member died after this:")
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "CLUSTER\tMOVE\tIN PART\tSTAY\tWORSE THAN BEFORE")
+	for _, c := range w.Clusters {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", flat(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, flat(c.worseText()))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, c := range w.Clusters {
+		for _, x := range c.worse() {
+			fmt.Fprintf(out, "  %s: %s: %s before, %s now: %s\n", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+		}
+	}
+	return nil
+}
+
+// worseText counts them, and says what holds them all.
+func (c *WhatIfCluster) worseText() string {
+	text := "-"
+	if n := len(c.worse()); n > 0 {
+		text = fmt.Sprint(n)
+	}
+	if c.Brake != "" {
+		text += " (brake: " + c.Brake + ")"
+	}
+	return text
+}
+
+// markdownWhatIf is the section of a pull request's comment.
+func (p *Plan) markdownWhatIf(d *document) {
+	if p.WhatIf == nil || len(p.WhatIf.Clusters) == 0 {
+		return
+	}
+	d.add("\n**If a member died after this**\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n")
+	for _, c := range p.WhatIf.Clusters {
+		d.add(fmt.Sprintf("| %s | %d | %d | %d | %s |\n", cell(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText())))
+	}
+	first := true
+	for _, c := range p.WhatIf.Clusters {
+		for _, x := range c.worse() {
+			if first {
+				d.add("\nWorse than before:\n\n")
+				first = false
+			}
+			d.add(fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", cell(c.Cluster), cell(x.Resource.String()), x.Before, x.After, cell(x.Message)))
+		}
+	}
+	d.add("\n")
+}
