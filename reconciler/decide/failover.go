@@ -287,6 +287,7 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 		next.Spec = spec
 	}
 	b.next, b.stayed, b.evicted = &next, base, causes
+	wake := p.Wake
 	result := p.schedule(b, peers)
 	switch {
 	case b.row.Failure != "":
@@ -301,6 +302,7 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 		return ""
 	}
 	*b = before
+	p.Wake = wake // no block ends that did not begin
 	peers.Put(b.next)
 	return why
 }
@@ -449,7 +451,10 @@ func (p *pass) seekHomes(b *bound, due bool) {
 		switch {
 		case p.Now.Before(at):
 			b.wakeAt(at)
-		case !due && len(b.next.Spec.GracefulEvictionTasks) == 0:
+		case due || len(b.next.Spec.GracefulEvictionTasks) > 0:
+		case len(b.ended) > 0 || !p.Now.After(p.Previous.Meta.PassTime.Time):
+			b.wakeAt(p.Now.Add(time.Second)) // one thing after the other: each is on record by itself
+		default:
 			b.homes = append(b.homes, r.ClusterName)
 		}
 	}
