@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
@@ -20,7 +22,7 @@ func checkFailover(r *Report, spec *policyv1alpha1.PropagationSpec) {
 			r.Error("failover-without-deps", Path{"spec", "propagateDeps"}, "must be true with failover.application, so that what the workload refers to moves along; set it")
 		}
 		checkApplication(r, at.At("application"), a)
-		if f.Cluster == nil {
+		if f.Cluster == nil && !slices.ContainsFunc(spec.Placement.ClusterTolerations, optsIn) {
 			r.Info("application-failover-only", at.At("application"), "reacts to copies that report to be unhealthy; add failover.cluster to leave clusters that no longer answer")
 		}
 	}
@@ -37,15 +39,17 @@ func checkFailover(r *Report, spec *policyv1alpha1.PropagationSpec) {
 	}
 }
 
+// optsIn tells whether a toleration asks, by its effect, to leave members that are down.
+func optsIn(t corev1.Toleration) bool { return outage(t) && t.Effect == corev1.TaintEffectNoExecute }
+
 // checkOptIn tells what tolerations of the outage taints do in a policy without failover.cluster.
 func checkOptIn(r *Report, tolerations []corev1.Toleration) {
 	for i, t := range tolerations {
 		at := Path{"spec", "placement", "clusterTolerations"}.At(i)
 		switch {
-		case !outage(t):
-		case t.Effect == corev1.TaintEffectNoExecute:
+		case optsIn(t):
 			r.Info("differs-2", at, "asks to leave clusters that are down when this toleration ends; in Karmada it has no effect by itself, since those taints are NoSchedule there")
-		case t.Effect == "" && t.TolerationSeconds != nil:
+		case outage(t) && t.Effect == "" && t.TolerationSeconds != nil:
 			r.Warning("toleration-no-effect", at.At("tolerationSeconds"), "has no effect for clusters that are down; write effect: NoExecute, or set failover.cluster, to leave them")
 		}
 	}

@@ -227,6 +227,15 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
 			"7 info differs-8 spec.failover.application",
 			"7 info differs-9 spec.failover.application",
 		}},
+		{"application failover, and a toleration that leaves clusters that are down", KindPropagationPolicy, `
+  propagateDeps: true
+  placement: {clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute}]}
+  failover: {application: {decisionConditions: {}, blockPredecessorSeconds: 0}}`, []string{
+			"7 info differs-2 spec.placement.clusterTolerations[0]",
+			"8 info differs-5 spec.failover.application.blockPredecessorSeconds",
+			"8 info differs-8 spec.failover.application",
+			"8 info differs-9 spec.failover.application",
+		}},
 		{"cluster failover with the purge mode of applications", KindClusterPropagationPolicy, `
   propagateDeps: true
   failover: {application: {decisionConditions: {}, blockPredecessorSeconds: 0}, cluster: {}}`, []string{
