@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -254,8 +255,21 @@ func BridgeKlog(logger *slog.Logger) {
 	klog.SetSlogLogger(slog.New(quiet{logger.Handler()}))
 }
 
-// quiet lets warnings and errors pass.
+// quiet lets warnings and errors pass, but for those of what we ended ourselves.
 type quiet struct{ slog.Handler }
+
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	ended := false
+	r.Attrs(func(a slog.Attr) bool {
+		err, ok := a.Value.Any().(error)
+		ended = ok && errors.Is(err, context.Canceled)
+		return !ended
+	})
+	if ended {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
 
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, level)
