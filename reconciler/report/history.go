@@ -269,6 +269,8 @@ func (r *reading) bindingEntry(key record.BindingKey) error {
 			messages = append(messages, "scaled")
 		case !same:
 			messages = append(messages, "moved")
+		case !equality.Semantic.DeepEqual(old.Spec.RequiredBy, next.Spec.RequiredBy):
+			messages = append(messages, alongText(next.Spec.RequiredBy))
 		case !equality.Semantic.DeepEqual(old.Spec, next.Spec):
 			messages = append(messages, "terms changed")
 		case r.q.Status:
@@ -283,6 +285,19 @@ func (r *reading) bindingEntry(key record.BindingKey) error {
 	}
 	r.add(e, messages...)
 	return nil
+}
+
+// alongText says whom a dependency follows, and where.
+func alongText(owners []workv1alpha2.BindingSnapshot) string {
+	if len(owners) == 0 {
+		return "nothing needs it any more"
+	}
+	words := make([]string, len(owners))
+	for i, o := range owners {
+		key := record.BindingKey{Namespace: o.Namespace, Name: o.Name}
+		words[i] = fmt.Sprintf("%s: %s", key, targetsText(sortedTargets(o.Clusters)))
+	}
+	return "goes along with " + strings.Join(words, ", ")
 }
 
 // hashOf is the hash of a file, zero if there is none.

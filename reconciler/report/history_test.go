@@ -152,6 +152,8 @@ func TestHistorySaysWhatEachCommitChanged(t *testing.T) {
 		{"fits again", bindingFile("web", m3, unfit), bindingFile("web", m3, strings.NewReplacer(`"False"`, `"True"`, "NoClusterFit", "Success").Replace(unfit)), "[m3=4 > m3=4] scheduled again"},
 		{"another policy", bindingFile("web", m3, "  policy: {kind: ClusterPropagationPolicy, name: a}"), bindingFile("web", m3, "  policy: {kind: PropagationPolicy, namespace: default, name: b}"), "[m3=4 > m3=4] from policy a to default/b"},
 		{"terms", bindingFile("web", m3), bindingFile("web", m3, "  propagateDeps: true"), "[m3=4 > m3=4] terms changed"},
+		{"a dependency", bindingFile("web", ""), bindingFile("web", "", "  requiredBy: [{namespace: default, name: shop-deployment, clusters: ["+m2+"]}]"), "[ > ] goes along with default/shop-deployment: m2=4"},
+		{"a dependency of nothing", bindingFile("web", m2, "  requiredBy: [{name: shop-deployment, clusters: ["+m2+"]}]"), bindingFile("web", m2), "[m2=4 > m2=4] nothing needs it any more"},
 		{"not ours to read", bindingFile("web", m3), "{", "[m3=4 > ] the file does not decode: "},
 		{"to be read again", "{", bindingFile("web", m3), "[ > m3=4] the file decodes again"},
 		{"status", bindingFile("web", m3), bindingFile("web", m3, healthy), ""},
