@@ -124,6 +124,7 @@ type Reconciler struct {
 	spared     map[string]bool        // retired entries that were left out of desired
 	rules      *interpret.Interpreter // that the fleet keeps by
 	findings   string                 // what was last reported, so that it is said once
+	outages    map[string]bool        // likewise
 }
 
 // New prepares a Reconciler.
@@ -140,7 +141,7 @@ func New(c Config) *Reconciler {
 	if c.At == nil {
 		c.At = func(string) {}
 	}
-	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true}
+	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}}
 }
 
 // ErrNewer says that a newer program wrote the state branch; nothing was touched.
@@ -300,12 +301,29 @@ func (r *Reconciler) read(ctx context.Context) error {
 	switch {
 	case err == nil:
 		r.snapshot, r.refetch = snapshot, false
+		r.back("source", "the source can be read again")
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
 	default:
-		r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+		r.away("source", "the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
 	}
 	return nil
+}
+
+// away warns that something is out of reach, once until it is back.
+func (r *Reconciler) away(what, message string, args ...any) {
+	if !r.outages[what] {
+		r.outages[what] = true
+		r.Log.Warn(message, args...)
+	}
+}
+
+// back says that it is in reach again, if it was not.
+func (r *Reconciler) back(what, message string) {
+	if r.outages[what] {
+		delete(r.outages, what)
+		r.Log.Info(message)
+	}
 }
 
 // recall takes the commit that the state was decided from, if it is known here, in place of a source that
@@ -334,7 +352,9 @@ func (r *Reconciler) load(ctx context.Context) error {
 		return fmt.Errorf("read the state branch: %w", err)
 	}
 	if tree.Offline != nil {
-		r.Log.Warn("the remote of the state branch cannot be reached, going on with the local clone", "error", tree.Offline)
+		r.away("state", "the remote of the state branch cannot be reached, going on with the local clone", "error", tree.Offline)
+	} else {
+		r.back("state", "the remote of the state branch can be reached again")
 	}
 	r.unpushed = tree.Unpushed > 0
 	if r.state == nil || tree.Head != r.tree.Head {
@@ -531,12 +551,22 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 	if err != nil {
 		return fmt.Errorf("commit the decision: %w", err)
 	}
-	r.Log.Info(d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
+	r.Log.Log(ctx, loudness(d.Commit), d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
 	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
 	r.unpushed = true
 	r.retryAt = time.Time{}
 	return nil
 }
+
+// loudness is that of a commit in the log: what waits for a person, or for better times, is a warning.
+func loudness(c *decide.Commit) slog.Level {
+	if slices.ContainsFunc(c.Events, func(e decide.Event) bool { return slices.Contains(loud, e.Verb) && e.Reason != decide.Status }) {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+var loud = []string{"brake", "blocked", "hold"}
 
 func message(c *decide.Commit) store.Message {
 	return store.Message{Subject: c.Subject, Body: c.Body, When: c.Time, Trailers: Trailers(c.Source, c.Reason, c.Time, c.Version)}
@@ -561,12 +591,13 @@ func (r *Reconciler) push(ctx context.Context) error {
 	switch {
 	case err == nil:
 		r.unpushed, r.retryAt = false, time.Time{}
+		r.back("push", "what was decided meanwhile is pushed")
 		return nil
 	case errors.Is(err, gitstate.ErrConflict):
 		return err
 	}
 	r.retryAt = r.Clock.Now().Add(pushRetry)
-	r.Log.Warn("the decision could not be pushed, it is kept and pushed later", "error", err)
+	r.away("push", "the decision could not be pushed, it is kept and pushed later", "error", err)
 	return r.held()
 }
 

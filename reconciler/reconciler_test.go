@@ -94,10 +94,11 @@ type fakeStore struct {
 	conflict int   // commits that lose a race before one wins
 	pushErr  error // of every push
 	loadErr  error // of the next load
+	offline  error // of every load: the remote is away
 }
 
 func (s *fakeStore) treeAt(n int) store.Tree {
-	t := store.Tree{FS: tree(nil), Unpushed: len(s.heads) - s.pushed}
+	t := store.Tree{FS: tree(nil), Unpushed: len(s.heads) - s.pushed, Offline: s.offline}
 	if n > 0 {
 		t.Head, t.FS = gitstate.Revision(fmt.Sprintf("c%d", n)), s.heads[n-1]
 	}
@@ -465,6 +466,51 @@ func TestASourceThatCannotBeReadKeepsTheLastCommitInForce(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestAnOutageIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, placed(), nil)
+		w.store.pushErr, w.store.offline = io.ErrUnexpectedEOF, io.ErrUnexpectedEOF
+		w.runFor(t, time.Second)
+		w.source.err = io.ErrUnexpectedEOF
+		w.runFor(t, 5*time.Minute)
+		w.store.pushErr, w.store.offline, w.source.err = nil, nil, nil
+		w.runFor(t, time.Minute)
+		w.store.offline = io.ErrUnexpectedEOF
+		w.runFor(t, time.Minute)
+		for message, n := range map[string]int{
+			"the remote of the state branch cannot be reached":       2,
+			"the remote of the state branch can be reached again":    1,
+			"the decision could not be pushed, it is kept":           1,
+			"what was decided meanwhile is pushed":                   1,
+			"the source cannot be read, the last commit stays in fo": 1,
+			"the source can be read again":                           1,
+		} {
+			if got := strings.Count(w.log.String(), message); got != n {
+				t.Errorf("%q is logged %d times, want %d:\n%s", message, got, n, w.log)
+			}
+		}
+	})
+}
+
+func TestWhatWaitsForAPersonIsAWarning(t *testing.T) {
+	for _, c := range []struct {
+		verb   string
+		reason decide.Reason
+		want   slog.Level
+	}{
+		{"brake", decide.ClusterFailure, slog.LevelWarn},
+		{"brake", decide.Status, slog.LevelInfo}, // it is off
+		{"blocked", decide.ApplicationFailure, slog.LevelWarn},
+		{"hold", decide.Operator, slog.LevelWarn},
+		{"failover", decide.ClusterFailure, slog.LevelInfo},
+	} {
+		events := []decide.Event{{Verb: "cluster", Reason: decide.ClusterFailure}, {Verb: c.verb, Reason: c.reason}}
+		if got := loudness(&decide.Commit{Events: events}); got != c.want {
+			t.Errorf("loudness of %s %s = %s, want %s", c.verb, c.reason, got, c.want)
+		}
+	}
 }
 
 func TestThePollSeesAPush(t *testing.T) {
