@@ -203,7 +203,7 @@ func (p *pass) bindingEvents() []Event {
 		row := &b.row
 		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
-		row.Causes, row.Blocked, row.Waits, row.Evicted = b.causes, b.blocked, b.waits, b.evicted
+		row.Causes, row.Blocked, row.Waits, row.Evicted = b.causes, b.blocked, b.waits != "", b.evicted
 		about := b.failoverEvents()
 		if len(about) > 0 {
 			row.Reason = about[0].Reason
@@ -242,6 +242,8 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 		reason = b.along
 	case len(b.old.Spec.GracefulEvictionTasks) > 0 && sameTerms(b.old, b.next):
 		reason = PurgeDone // what was to go is gone, and the new copies come
+	case samePolicies && p.edited(b):
+		reason = Operator // what a person put back in the binding is carried out
 	case semanticEqual(b.old.Spec.Placement, b.next.Spec.Placement) && !sameClusters(b.old, b.next):
 		reason = Operator // the fleet changed, not what is asked of it
 	}

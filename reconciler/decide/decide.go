@@ -300,6 +300,8 @@ type pass struct {
 	news map[string]bool
 	// failures are those of users' scripts.
 	failures interpret.Failures
+	// unwritten is what the copies of bindings look like, where that is not on record yet.
+	unwritten map[record.BindingKey][]workv1alpha2.AggregatedStatusItem
 	// lost: something in the source cannot be read and has no earlier version, so that a missing name
 	// proves nothing; no binding is removed.
 	lost bool

@@ -163,8 +163,8 @@ func (p *pass) timers(b *bound) []Timer {
 	for _, c := range b.causes {
 		t := Timer{c.Cluster, string(c.Kind), c.Since, c.At, c.Text}
 		switch {
-		case c.Due(p.Now) && b.waits:
-			t.Text += "; it waits, as too many leave at once"
+		case c.Due(p.Now) && b.waits != "":
+			t.Text += "; " + b.waits
 		case c.Due(p.Now) && b.blocked != "":
 			t.Text += "; it stays, as there is no other place for it"
 		}
@@ -177,8 +177,11 @@ func (p *pass) timers(b *bound) []Timer {
 			if task.CreationTimestamp != nil {
 				t.Since = task.CreationTimestamp.Time
 			}
-			if task.SuppressDeletion != nil && *task.SuppressDeletion {
+			switch {
+			case task.SuppressDeletion != nil && *task.SuppressDeletion:
 				t.Until, t.Text = time.Time{}, "the copy there stays until its deletion is confirmed"
+			case task.PurgeMode == policyv1alpha1.PurgeDirectly && p.purging(b):
+				t.Text = "the copy there goes first: those that replace it wait until it is gone, or until this time is over"
 			}
 			timers = append(timers, t)
 		}

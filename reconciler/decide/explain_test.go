@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
@@ -135,6 +136,13 @@ func TestWhyAFailoverDoesNotStart(t *testing.T) {
 		{"an unhealthy copy that nobody watches", "placement: {}", 2, 600, func(w *world) { w.healthOf("m2", workv1alpha2.ResourceUnhealthy) }, "unhealthy m2 ?-?: nothing counts how long the copy is unhealthy: the policy has no failover.application"},
 		{"a member is down, and the policy does not say to leave it", "placement: {}", 2, 600, func(w *world) { w.down("m2") }, "ClusterFailure m2 10s-?: "},
 		{"nowhere to go", strings.Replace(tutorial, "[m1, m2, m3]", "[m2]", 1), 2, 70, func(w *world) { w.down("m2") }, "; it stays, as there is no other place for it"},
+		{"most are down", tutorial, 3, 70, func(w *world) { w.down("m1"); w.down("m2") }, "; the brake holds it: 2 of 3 members went down together; "},
+		{"many left just now", tutorial, 3, 70, func(w *world) {
+			w.options.MaxEvictionsPerMinute = 1
+			w.state.Meta.Evictions = []record.Evictions{{Time: w.now.Add(30 * time.Second), Cluster: "m3", Count: 1}}
+			w.down("m2")
+		}, "; it waits, as many leave at once: more may from 2026-01-01T12:01:40Z"},
+		{"what goes directly is still there", strings.Replace(tutorial, "purgeMode: Graciously, gracePeriodSeconds: 120", "purgeMode: Directly", 1), 3, 70, func(w *world) { w.down("m2") }, "purge m2 1m10s-11m10s: the copy there goes first: those that replace it wait until it is gone, "},
 	}
 	for _, tt := range tests {
 		w := newWorld(t)

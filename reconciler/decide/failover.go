@@ -41,8 +41,8 @@ type failing struct {
 	returned []string
 	// blocked says why it cannot leave; empty if it can, or need not.
 	blocked string
-	// waits: it may leave when the brake or the rate allows it.
-	waits bool
+	// waits says what keeps it where it should leave now, the brake or the rate; empty if neither does.
+	waits string
 	// wake is when time alone changes something; zero means never.
 	wake time.Time
 }
@@ -75,6 +75,12 @@ func (p *pass) tend(b *bound) {
 		spec.ActiveEvictionHistory, b.unblocked = kept, ended
 		b.wakeAt(wake)
 	}
+}
+
+// edited tells whether a person's commits at the end of the branch changed the binding.
+func (p *pass) edited(b *bound) bool {
+	_, ok := p.Edited[b.row.Key]
+	return ok
 }
 
 func (b *bound) wakeAt(t time.Time) {
@@ -175,10 +181,10 @@ func (p *pass) evict(peers *schedule.Peers) {
 	for _, b := range due {
 		switch {
 		case braked != nil && !braked.Approved:
-			b.waits = true
+			b.waits = "the brake holds it: " + braked.Message + "; most members have to be back, or godwit approve lets it go"
 			p.unblock(b)
 		case !budget.Allows(leaving):
-			b.waits = true
+			b.waits = "it waits, as many leave at once: more may from " + budget.Frees().UTC().Format(time.RFC3339)
 			p.unblock(b)
 			p.wakeAt(budget.Frees())
 		default:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
@@ -97,4 +98,120 @@ func TestAMemberThatIsDownIsLeftWhenItsTolerationEnds(t *testing.T) {
 	w.at(101)
 	want(t, "retired", w.retired(), []string{})
 	want(t, "placed", w.placed(web), "m1=4")
+}
+
+// The member is still down when a person reverts: the workload stays there for one more toleration, and
+// what was decided is the person's.
+func TestARevertedFailoverIsTriedOnceMore(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 4, tutorial))
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(5)
+	before := w.branch
+	w.now = start.Add(10 * time.Second)
+	w.down("m2")
+	w.pass()
+	w.at(70)
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	w.at(71)
+	want(t, "placed", w.placed(web), "m1=4")
+	want(t, "retired", w.retired(), []string{"m2/default/deployment.apps_web"})
+
+	w.now = start.Add(100 * time.Second)
+	w.revert(web, before)
+	d := w.pass()
+	want(t, "placed", w.placed(web), "m1=3 m2=1")
+	want(t, "records", len(w.binding(web).Spec.ActiveEvictionHistory), 0)
+	want(t, "reason", d.Commit.Reason, decide.Operator)
+	want(t, "wake", d.Wake, start.Add(160*time.Second))
+	w.at(159)
+	want(t, "placed", w.placed(web), "m1=3 m2=1")
+	d = w.at(160)
+	want(t, "subject", d.Commit.Subject, "failover(default/web-deployment): m2 -> m1")
+}
+
+// What is known now counts, also where it is not on record yet.
+func TestACopyIsSparedAsSoonAsItsReplacementFails(t *testing.T) {
+	const path = "retired/m2/default/deployment.apps_web.yaml"
+	w := newWorld(t)
+	w.options.StatusInterval = time.Hour
+	w.look("m1", "m2")
+	w.push(failoverSource(2, 4, strings.Replace(tutorial, "failover: {application: {decisionConditions: {tolerationSeconds: 60}, purgeMode: Graciously, gracePeriodSeconds: 120}}", "failover: {cluster: {}}", 1)))
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(5)
+	w.now = start.Add(10 * time.Second)
+	w.down("m2")
+	w.pass()
+	w.at(70)
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	d := w.at(75)
+	want(t, "retired", w.retired(), []string{"m2/default/deployment.apps_web"})
+	want(t, "spared", d.Spared, map[string]bool(nil))
+
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	d = w.at(76)
+	want(t, "spared", d.Spared, map[string]bool{path: true})
+	w.now = start.Add(80 * time.Second)
+	w.up("m2")
+	d = w.pass()
+	want(t, "spared", d.Spared, map[string]bool{path: true})
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	d = w.at(90)
+	want(t, "spared", d.Spared, map[string]bool(nil))
+}
+
+func TestADecisionWhileCutOffRepeatsFromTheRecord(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 4, strings.ReplaceAll(tutorial, "tolerationSeconds: 60}", "tolerationSeconds: 0}")))
+	const why = "no anchor can be reached"
+	w.seen.CutOff = why
+	w.at(5)
+	before := w.readBack()
+	w.now = start.Add(10 * time.Second)
+	w.down("m2")
+	w.seen.CutOff = why
+	d := w.pass()
+	want(t, "subject", d.Commit.Subject, "cluster(m2): Unreachable")
+	want(t, "placed", w.placed(web), "m1=3 m2=1")
+
+	w.repeats(before, d)
+}
+
+// The failover is the first decision that knows of the copies, and it changes them.
+func TestAFailoverBeforeAnyStatusRepeatsFromTheRecord(t *testing.T) {
+	for _, health := range []workv1alpha2.ResourceHealth{workv1alpha2.ResourceHealthy, workv1alpha2.ResourceUnhealthy, workv1alpha2.ResourceUnknown} {
+		w := newWorld(t)
+		w.options.StatusInterval = time.Hour
+		w.look("m1", "m2", "m3")
+		w.push(failoverSource(3, 4, tutorial))
+		w.now = start.Add(time.Second)
+		w.down("m2")
+		w.pass()
+		w.facts("m1", func(f *decide.MemberFacts) {
+			work := w.state.Works["works/m1/default/deployment.apps_web.yaml"]
+			f.Copies[webID] = decide.CopyFacts{Applied: decide.HashText(work.Hash), Health: health}
+		})
+		before := w.readBack()
+		w.now = start.Add(61 * time.Second)
+		d := w.pass()
+		want(t, "subject", d.Commit.Subject, "failover(default/web-deployment): m2 -> m1")
+		w.repeats(before, d)
+	}
+}
+
+// repeats checks that a decision comes out the same from what is on record.
+func (w *world) repeats(before *record.State, d *decide.Decision) {
+	w.Helper()
+	again, err := decide.Next(decide.Repeat(decide.Input{Source: w.source, Past: w.past, Now: w.now, Options: w.options}, before, d.Next))
+	if err != nil {
+		w.Fatal(err)
+	}
+	differ, err := decide.Differ(d.Next, again.Next)
+	if err != nil || len(differ) > 0 {
+		w.Errorf("decided from the record, %v differ (%v)", differ, err)
+	}
 }

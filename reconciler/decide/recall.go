@@ -74,9 +74,9 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			after := next.Works[path]
 			version := HashText(before.Hash)
 			// While something is being left, applied means the version that was decided then; what was seen of
-			// the one before says so by its health alone.
+			// the one before says so by its health, or by being the first that was collected.
 			leaving := len(b.Spec.GracefulEvictionTasks) > 0 && !failover.Leaving(&b.Spec, item.ClusterName)
-			outdated := leaving && !item.Applied && there && before.Hash != after.Hash && item.Health != workv1alpha2.ResourceUnknown
+			outdated := leaving && !item.Applied && there && before.Hash != after.Hash && (item.Health != workv1alpha2.ResourceUnknown || item.CreationTimestamp != nil && !collectedOn(prev.Bindings[key], item.ClusterName))
 			if !there || edited || leaving && !outdated {
 				version = HashText(after.Hash)
 			}
@@ -97,8 +97,8 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			facts.Copies[id] = c
 		}
 	}
-	if b := next.Meta.FailoverBrake; b != nil && prev.Meta.FailoverBrake == nil {
-		seen.CutOff = b.Message
+	if b := next.Meta.FailoverBrake; b != nil {
+		seen.CutOff = b.Message // whatever kept the brake on
 	}
 	return seen
 }
@@ -108,6 +108,13 @@ func recalled(item workv1alpha2.AggregatedStatusItem, version string) CopyFacts 
 	facts := CopyFacts{Applied: version, Health: item.Health, Status: item.Status}
 	facts.Reason, facts.Message, _ = strings.Cut(item.AppliedMessage, ": ")
 	return facts
+}
+
+// collectedOn tells whether a status of the copy on a member is known to have been collected.
+func collectedOn(b *workv1alpha2.ResourceBinding, member string) bool {
+	return b != nil && slices.ContainsFunc(b.Status.AggregatedStatus, func(i workv1alpha2.AggregatedStatusItem) bool {
+		return i.ClusterName == member && i.CreationTimestamp != nil
+	})
 }
 
 func isComplete(c metav1.Condition) bool {

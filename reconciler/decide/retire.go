@@ -264,7 +264,11 @@ func (p *pass) lastHope(b *workv1alpha2.ResourceBinding, member string) bool {
 			return false
 		}
 	}
-	for _, item := range b.Status.AggregatedStatus {
+	items, ok := p.unwritten[record.BindingKey{Namespace: b.Namespace, Name: b.Name}]
+	if !ok {
+		items = b.Status.AggregatedStatus
+	}
+	for _, item := range items {
 		c := p.next.Members[item.ClusterName]
 		if item.Applied && item.Health == workv1alpha2.ResourceHealthy && c != nil && readiness(c).Status == metav1.ConditionTrue {
 			return false

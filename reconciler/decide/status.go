@@ -77,6 +77,10 @@ func (p *pass) aggregate() {
 		}
 		if p.waits(b, due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
 			p.wakeAt(due)
+			if p.unwritten == nil {
+				p.unwritten = map[record.BindingKey][]workv1alpha2.AggregatedStatusItem{}
+			}
+			p.unwritten[b.row.Key] = items
 			continue
 		}
 		next := *b.next

@@ -75,6 +75,7 @@ type world struct {
 	answers *decide.Answers
 	memo    *decide.Memo
 	pushes  int
+	edited  map[record.BindingKey]time.Time // by people since the last pass
 }
 
 func newWorld(t testing.TB) *world {
@@ -117,6 +118,7 @@ func (w *world) pass() *decide.Decision {
 		w.Fatalf("without and with a memo (-without +with):\n%s", diff)
 	}
 	checkDecision(w, d)
+	w.edited = nil
 	if d.Commit != nil {
 		w.apply(d.Commit.Files)
 	}
@@ -140,7 +142,7 @@ func (w *world) pass() *decide.Decision {
 
 func (w *world) next(previous *record.State, memo *decide.Memo) *decide.Decision {
 	w.Helper()
-	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Seen: w.seen, Now: w.now, Options: w.options, Answers: w.answers, Memo: memo})
+	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Edited: w.edited, Seen: w.seen, Now: w.now, Options: w.options, Answers: w.answers, Memo: memo})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -179,6 +181,15 @@ func (w *world) readBack() *record.State {
 func (w *world) restart() {
 	w.Helper()
 	w.state, w.memo = w.readBack(), decide.NewMemo()
+}
+
+// revert is a person's commit now that gives a binding back what it was on an earlier branch.
+func (w *world) revert(binding string, branch fstest.MapFS) {
+	w.Helper()
+	namespace, name, _ := strings.Cut(binding, "/")
+	key := record.BindingKey{Namespace: namespace, Name: name}
+	w.apply([]record.File{{Path: key.Path(), Data: branch[key.Path()].Data}})
+	w.state, w.edited = w.readBack(), map[record.BindingKey]time.Time{key: w.now}
 }
 
 // checkDecision holds for every decision.

@@ -827,6 +827,10 @@ func (e *Explanation) later(d *decide.Decision, id api.ID) {
 	}
 	slices.SortFunc(retired, func(a, b record.Retired) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	for _, r := range retired {
+		if d.Spared[record.RetiredPath(r.Cluster, r.Object.ID())] {
+			e.pend("retired", r.Cluster, r.Since.Time, "its copy was to be deleted while the member was down (%s), and stays until another copy is known to work", r.Reason)
+			continue
+		}
 		what := "its copy is to be deleted"
 		if r.Preserve {
 			what = "its copy is given up and stays"
