@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -110,6 +111,86 @@ func (w *world) subject(_ *testscript.TestScript, args []string) error {
 		return fmt.Errorf("the newest is %q", all[0].Subject)
 	}
 	return nil
+}
+
+func (w *world) logged(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: logged PATTERN")
+	}
+	pattern, err := regexp.Compile(args[0])
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(w.history(), func(c gittest.Entry) bool { return pattern.MatchString(c.Subject) }) {
+		return errors.New("there is no such commit")
+	}
+	return nil
+}
+
+var (
+	timeTrailer = regexp.MustCompile(`(?m)^Godwit-Time: (\S+)$`)
+	toleration  = regexp.MustCompile(`since (\S+), tolerated (\S+) until (\S+Z)`)
+)
+
+func (w *world) due(_ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: due DURATION PATTERN")
+	}
+	want, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(args[1])
+	if err != nil {
+		return err
+	}
+	log := w.history()
+	i := slices.IndexFunc(log, func(c gittest.Entry) bool { return pattern.MatchString(c.Subject) })
+	if i < 0 || i+1 == len(log) {
+		return errors.New("there is no such commit after the first")
+	}
+	m := timeTrailer.FindStringSubmatch(log[i].Message)
+	if m == nil {
+		return errors.New("it has no Godwit-Time")
+	}
+	decided, err := time.Parse(time.RFC3339, m[1])
+	if err != nil {
+		return err
+	}
+	text := strings.Join(strings.Fields(log[i].Message), " ")
+	all := toleration.FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return fmt.Errorf("it names no toleration: %s", text)
+	}
+	for _, m := range all {
+		since, err := time.Parse(time.RFC3339, m[1])
+		if err != nil {
+			return err
+		}
+		until, err := time.Parse(time.RFC3339, m[3])
+		if err != nil {
+			return err
+		}
+		switch {
+		case until.Sub(since) != want:
+			return fmt.Errorf("it says that %s was tolerated: %s", until.Sub(since), text)
+		case decided.Before(until):
+			return fmt.Errorf("it was decided at %s, too early: %s", decided, text)
+		case !w.known(log[i+1].Hash, m[1]):
+			return fmt.Errorf("%s was not on record before", m[1])
+		}
+	}
+	return nil
+}
+
+// known tells whether a time is in the record of members or bindings at a commit.
+func (w *world) known(commit plumbing.Hash, at string) bool {
+	for name, text := range w.repo.Files(commit.String()) {
+		if (strings.HasPrefix(name, "clusters/") || strings.HasPrefix(name, "bindings/")) && strings.Contains(text, at) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) state(ts *testscript.TestScript, args []string) error {

@@ -52,6 +52,9 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	statelog                              prints the state branch, oldest first: "subject [reason]"
 //	commits N                             * the state branch has N commits
 //	subject PATTERN                       * the newest subject on the state branch matches
+//	logged PATTERN                        * a subject on the state branch matches
+//	due DURATION PATTERN                  the newest commit that matches says of something, recorded before, how long it was tolerated:
+//	                                      that long, and it was decided no earlier
 //	state PATH [PATTERN]                  * prints a file of the state branch, or matches it
 //	stateless PATH                        * no file of the state branch begins with PATH
 //	statetree DIR                         writes the state branch's files into DIR
@@ -93,7 +96,7 @@ func TestScripts(t *testing.T) {
 var commands = map[string]func(w *world, ts *testscript.TestScript, args []string) error{
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
-	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject,
+	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
