@@ -62,6 +62,8 @@ type bound struct {
 	stayed *workv1alpha2.ResourceBinding
 	// along is why what needs it moved, and it along; empty if nothing did.
 	along Reason
+	// items are what its copies look like after this pass; nil if that is on record.
+	items []workv1alpha2.AggregatedStatusItem
 	// lingering are members where it is kept for what needs it and is still there.
 	lingering []string
 }

@@ -562,7 +562,7 @@ func gained(before, after *workv1alpha2.ResourceBinding) string {
 	if len(more) == 0 {
 		more = names(after.Spec.Clusters)
 	}
-	return strings.Join(more, ", ")
+	return cmp.Or(strings.Join(more, ", "), "nowhere")
 }
 
 // grown are the clusters that a binding has anew or with more replicas, sorted.

@@ -201,7 +201,6 @@ func TestMoreMembersAreLeftSoManyAMinuteByPriority(t *testing.T) {
 	w := newWorld(t)
 	members := []string{"m1", "m2", "m3", "m4", "m5"}
 	w.look(members...)
-	const urgent = 13
 	var first []string
 	source := herd(5, 50, func(i int) string {
 		policy := oneOf([]string{"m1, m3, m4, m5", "m2, m3, m4, m5"}[i%2], "failover: {cluster: {}}")
@@ -217,15 +216,11 @@ func TestMoreMembersAreLeftSoManyAMinuteByPriority(t *testing.T) {
 	w.down("m1")
 	w.down("m2")
 	w.pass()
-	left := []string{}
-	for _, c := range []struct {
-		at    int
-		total int
-	}{{310, 20}, {369, 20}, {370, 40}, {430, 50}} {
+	for i, c := range []struct{ at, total int }{{310, 20}, {369, 20}, {370, 40}, {430, 50}} {
 		d := w.at(c.at)
 		now := w.leavers()
 		want(t, fmt.Sprintf("left at %d", c.at), len(now), c.total)
-		if len(left) == 0 {
+		if i == 0 {
 			for _, name := range first {
 				if !slices.Contains(now, name) {
 					t.Errorf("%s has priority and waits while %v leave", name, now)
@@ -234,10 +229,6 @@ func TestMoreMembersAreLeftSoManyAMinuteByPriority(t *testing.T) {
 			want(t, "wake", d.Wake, start.Add(370*time.Second))
 			w.restart() // the count is on record
 		}
-		left = now
-	}
-	if len(first) >= 20 || len(first) < urgent-1 {
-		t.Errorf("%d have priority; fewer than the rate must, and some", len(first))
 	}
 }
 
@@ -379,8 +370,11 @@ func TestKarmadasAnswersOnRequest(t *testing.T) {
 		w.push(failoverSource(1, 1, oneOf("m1", sickPolicy(", gracePeriodSeconds: 40, blockPredecessorSeconds: 600"))))
 		w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
 		w.at(10)
-		w.at(70)
+		d := w.at(70)
 		want(t, "nowhere to go", w.placed(web), answer("m1=1", "-"))
+		if compat {
+			want(t, "subject", d.Commit.Subject, "failover(default/web-deployment): m1 -> nowhere")
+		}
 		want(t, "tasks", w.tasks(web), answer("", "m1 Gracefully ApplicationFailure"))
 		want(t, "works", len(w.works()), 1)
 		w.at(110)
@@ -461,16 +455,9 @@ func TestAWorkloadWithoutANamespaceFailsOver(t *testing.T) {
 	want(t, "producer", w.binding(site).Spec.GracefulEvictionTasks[0].Producer, "cluster-resource-binding-application-failover-controller")
 	want(t, "works", w.works(), []string{"m1/_cluster/site.example.io_web", "m2/_cluster/site.example.io_web"})
 	w.copyOf("m2", id, workv1alpha2.ResourceHealthy, "")
-	w.quietFailover(w.at(7000))
+	w.at(7000)
+	want(t, "retired", w.retired(), []string{})
 	want(t, "works", w.works(), []string{"m1/_cluster/site.example.io_web", "m2/_cluster/site.example.io_web"})
-}
-
-// quietFailover fails the test if a pass retires anything.
-func (w *world) quietFailover(*decide.Decision) {
-	w.Helper()
-	if got := w.retired(); len(got) > 0 {
-		w.Errorf("retired %v", got)
-	}
 }
 
 func TestADividedJobTakesItsCompletionsAlong(t *testing.T) {

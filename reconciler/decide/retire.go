@@ -264,13 +264,22 @@ func (p *pass) lastHope(b *workv1alpha2.ResourceBinding, member string) bool {
 			return false
 		}
 	}
-	for _, item := range b.Status.AggregatedStatus {
+	for _, item := range p.looks(b) {
 		c := p.next.Members[item.ClusterName]
 		if item.Applied && item.Health == workv1alpha2.ResourceHealthy && c != nil && readiness(c).Status == metav1.ConditionTrue {
 			return false
 		}
 	}
 	return true
+}
+
+// looks is what the copies of a binding look like now, which may not be on record yet.
+func (p *pass) looks(b *workv1alpha2.ResourceBinding) []workv1alpha2.AggregatedStatusItem {
+	i := slices.IndexFunc(p.bound, func(o *bound) bool { return o.next == b })
+	if i < 0 || p.bound[i].items == nil {
+		return b.Status.AggregatedStatus
+	}
+	return p.bound[i].items
 }
 
 // forget drops members that left and have nothing of ours any more.

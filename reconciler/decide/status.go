@@ -68,6 +68,7 @@ func (p *pass) aggregate() {
 		looked := len(p.heard.looked)
 		items := p.watch(b, b.next, p.next.Works)
 		p.blame(b.slips)
+		b.items = items
 		settled := sameItems(items, b.next.Status.AggregatedStatus)
 		if made != nil {
 			made.settled, made.seen, made.slips = settled && !b.unsure, p.heard.since(looked), b.slips
