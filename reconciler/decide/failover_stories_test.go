@@ -128,6 +128,9 @@ func TestPurgedDirectlyAndOutOfReachTheNewCopyWaitsForTheTimeOut(t *testing.T) {
 	want(t, "wake", d.Wake, start.Add(910*time.Second))
 	want(t, "works", w.works(), []string{})
 	w.restart()
+	d = w.at(400)
+	w.quiet(d)
+	want(t, "wake", d.Wake, start.Add(910*time.Second))
 	w.quiet(w.at(909))
 	d = w.at(910)
 	want(t, "subject", d.Commit.Subject, "leave(default/web-deployment): m1")
@@ -139,6 +142,132 @@ func TestPurgedDirectlyAndOutOfReachTheNewCopyWaitsForTheTimeOut(t *testing.T) {
 	want(t, "spared", w.pass().Spared, map[string]bool{"retired/m1/default/deployment.apps_web.yaml": true})
 	w.healthOf("m2", workv1alpha2.ResourceHealthy)
 	want(t, "spared", w.at(920).Spared, map[string]bool(nil))
+	// The other one is well on record, and on a member that does not answer.
+	w.now = start.Add(930 * time.Second)
+	w.down("m2")
+	want(t, "spared", w.pass().Spared, map[string]bool{"retired/m1/default/deployment.apps_web.yaml": true})
+}
+
+func TestPurgedDirectlyTheOldCopyGoesAsSoonAsItCan(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 1, oneOf("m1, m2, m3", "failover: {cluster: {purgeMode: Directly}}")))
+	w.down("m1")
+	w.at(1)
+	w.at(300)
+	w.now = start.Add(400 * time.Second)
+	w.up("m1")
+	want(t, "spared", w.pass().Spared, map[string]bool(nil))
+	w.gone("m1")
+	w.at(401)
+	want(t, "works", w.works(), []string{"m2/default/deployment.apps_web"})
+}
+
+// What was to go while its member was up is going, whatever becomes of the other copy.
+func TestACopyOfAMemberThatWasUpIsNotSpared(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2")
+	w.push(failoverSource(2, 1, oneOf("m1, m2", sickPolicy(""))))
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	w.at(10)
+	w.at(70)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(75)
+	want(t, "retired", w.retired(), []string{"m1/default/deployment.apps_web"})
+	w.healthOf("m2", workv1alpha2.ResourceUnhealthy)
+	want(t, "spared", w.at(80).Spared, map[string]bool(nil))
+}
+
+func TestWhatAFailoverTakesAwayIsNotHeld(t *testing.T) {
+	w := newWorld(t)
+	w.options.MaxDeletePercent = 0 // the default
+	w.look("m1", "m2", "m3")
+	var b strings.Builder
+	b.WriteString(fleet(3))
+	for i := range 4 {
+		name := fmt.Sprintf("w%d", i)
+		template := strings.Replace(deployment(name, 1), "spec: {containers", "spec: {volumes: [{name: v, configMap: {name: "+name+"}}], containers", 1)
+		b.WriteString(file(name+".yaml", template, configMap(name, "one"), policyFor(name, "Deployment "+name, oneOf("m1, m2", "propagateDeps: true, failover: {cluster: {}}"))))
+	}
+	w.push(b.String())
+	w.down("m1")
+	w.at(1)
+	w.at(300)
+	for i := range 4 {
+		w.copyOf("m2", api.ID{Group: "apps", Kind: "Deployment", Namespace: "default", Name: fmt.Sprintf("w%d", i)}, workv1alpha2.ResourceHealthy, "")
+	}
+	d := w.at(310)
+	want(t, "held", len(d.Held), 0)
+	want(t, "retired", len(w.retired()), 8)
+}
+
+func TestWhatIsNotSeenEndsNoTask(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 4, tutorial))
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(10)
+	w.at(70)
+	want(t, "placed", w.placed(web), "m2=4")
+	w.now = start.Add(72 * time.Second)
+	w.down("m2") // it was healthy as it was, and nobody knows about what it has to be now
+	w.pass()
+	want(t, "tasks", w.tasks(web), "m1 Gracefully ApplicationFailure")
+	w.restart()
+	w.at(80)
+	want(t, "tasks", w.tasks(web), "m1 Gracefully ApplicationFailure")
+	w.up("m2")
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(90)
+	want(t, "tasks", w.tasks(web), "")
+}
+
+func TestBlockedEndsWithItsCause(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1")
+	w.push(failoverSource(1, 1, oneOf("m1", sickPolicy(""))))
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	w.at(10)
+	w.at(70)
+	want(t, "blocked", w.blocked(web), "should leave m1 and has nowhere to go: there is no other member")
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
+	w.at(80)
+	want(t, "blocked", w.blocked(web), "")
+}
+
+func TestAMemberThatIsBeingRemovedIsNoOutage(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2", "m3")
+	source := func(members int) string {
+		return fleet(members) + file("web.yaml", deployment("web", 1), policyFor("p", "Deployment", everywhere+", preserveResourcesOnDeletion: true"))
+	}
+	w.push(source(3))
+	w.now = start.Add(10 * time.Second)
+	w.down("m3")
+	w.pass()
+	w.push(source(2))
+	w.now = start.Add(12 * time.Second)
+	w.down("m2")
+	w.pass()
+	if b := w.state.Meta.FailoverBrake; b != nil {
+		t.Errorf("one of two is down, and the brake is on: %v", b)
+	}
+}
+
+func TestWhatAnotherSchedulerPlacesIsNotTakenAway(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2")
+	policy := divided + ", " + sickPolicy("")
+	w.push(failoverSource(2, 4, policy))
+	want(t, "placed", w.placed(web), "m1=2 m2=2")
+	w.push(failoverSource(2, 4, policy+", schedulerName: other"))
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(10)
+	w.at(70)
+	want(t, "placed", w.placed(web), "m1=2 m2=2")
+	want(t, "blocked", w.blocked(web), "should leave m1 and has nowhere to go: schedulerName names another scheduler, which decides")
 }
 
 // herd is many workloads w000, w001.. with one policy each, which policy gives.
