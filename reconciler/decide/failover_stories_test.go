@@ -180,7 +180,7 @@ func TestACopyOfAMemberThatWasUpIsNotSpared(t *testing.T) {
 
 func TestWhatAFailoverTakesAwayIsNotHeld(t *testing.T) {
 	w := newWorld(t)
-	w.options.MaxDeletePercent = 0 // the default
+	w.options.MaxDeletePercent = 40
 	w.look("m1", "m2", "m3")
 	var b strings.Builder
 	b.WriteString(fleet(3))
@@ -236,22 +236,29 @@ func TestBlockedEndsWithItsCause(t *testing.T) {
 	want(t, "blocked", w.blocked(web), "")
 }
 
-func TestAMemberThatIsBeingRemovedIsNoOutage(t *testing.T) {
+func TestAMemberThatIsBeingRemovedIsNotCounted(t *testing.T) {
 	w := newWorld(t)
 	w.look("m1", "m2", "m3")
 	source := func(members int) string {
-		return fleet(members) + file("web.yaml", deployment("web", 1), policyFor("p", "Deployment", everywhere+", preserveResourcesOnDeletion: true"))
+		return fleet(members) + file("web.yaml", deployment("web", 1), policyFor("p", "Deployment", everywhere))
 	}
 	w.push(source(3))
 	w.now = start.Add(10 * time.Second)
 	w.down("m3")
-	w.pass()
-	w.push(source(2))
-	w.now = start.Add(12 * time.Second)
 	w.down("m2")
-	w.pass()
+	w.push(source(2))
 	if b := w.state.Meta.FailoverBrake; b != nil {
 		t.Errorf("one of two is down, and the brake is on: %v", b)
+	}
+	w.now = start.Add(20 * time.Second)
+	w.up("m2")
+	w.pass()
+	w.push(source(1)) // a copy is still on m2, which is up
+	w.now = start.Add(30 * time.Second)
+	w.down("m1")
+	w.pass()
+	if b := w.state.Meta.FailoverBrake; b == nil || b.Message != "the only member is down" {
+		t.Errorf("the only member is down, and the brake is %v", b)
 	}
 }
 
@@ -677,4 +684,20 @@ func TestMembersThatAreDownAreNoPlaceToGo(t *testing.T) {
 	w.pass()
 	want(t, "placed", w.placed(web), "m2=4")
 	want(t, "blocked", w.blocked(web), "")
+}
+
+func TestWithoutItsPolicyAWorkloadStillFailsOver(t *testing.T) {
+	w := newWorld(t)
+	w.look("m1", "m2")
+	w.push(failoverSource(2, 1, oneOf("m1, m2", sickPolicy(""))))
+	w.healthOf("m1", workv1alpha2.ResourceUnhealthy)
+	w.at(10)
+	w.push(fleet(2) + file("web.yaml", deployment("web", 1)))
+	w.restart()
+	w.at(70)
+	want(t, "placed", w.placed(web), "m2=1")
+	w.healthOf("m2", workv1alpha2.ResourceHealthy)
+	w.at(75)
+	want(t, "tasks", w.tasks(web), "")
+	want(t, "works", w.works(), []string{"m2/default/deployment.apps_web"})
 }
