@@ -116,7 +116,7 @@ func TestCauses(t *testing.T) {
 			causes := failover.Causes(&b.Spec, facts, c.options)
 			same(t, "causes", causesText(causes), append([]string{}, c.want...))
 			for _, cause := range causes {
-				if cause.Text == "" {
+				if cause.Text == "" || cause.Short == "" || strings.Contains(cause.Short, "2026") {
 					t.Errorf("%v says nothing", cause)
 				}
 			}

@@ -137,6 +137,44 @@ func TestTheRecordOfWhatWasLeft(t *testing.T) {
 	}
 }
 
+func TestWhatIsToComeBackIsRemembered(t *testing.T) {
+	if got := evict(t, "failover: {cluster: {}}", failover.ClusterFailure, failover.Options{KeepHistory: true}).ActiveEvictionHistory; len(got) != 1 || got[0].ClusterName != "m1" {
+		t.Errorf("history %v, want m1", got)
+	}
+	b := binding(t, application("")+`, activeEvictionHistory: [{clusterName: m1, creationTimestamp: "2026-01-01T12:00:00Z"}]`)
+	for _, c := range []struct {
+		now         int
+		kept, ended int
+		wake        string
+	}{{599, 1, 0, "600"}, {600, 1, 0, "-"}} {
+		kept, ended, wake := failover.Unblock(&b.Spec, at(c.now), failover.Options{KeepHistory: true})
+		if len(kept) != c.kept || len(ended) != c.ended || second(wake) != c.wake {
+			t.Errorf("Unblock at %d = %v, %v, %s, want %d, %d, %s", c.now, kept, ended, second(wake), c.kept, c.ended, c.wake)
+		}
+	}
+}
+
+func TestTheWayBackLeavesATaskToo(t *testing.T) {
+	for _, c := range []struct {
+		failover string
+		replicas int32
+		mode     policyv1alpha1.PurgeMode
+	}{
+		{"cluster: {}", 3, policyv1alpha1.PurgeGracefully},
+		{"cluster: {purgeMode: Directly}", 0, policyv1alpha1.PurgeDirectly},
+		{"application: {decisionConditions: {}, purgeMode: Never}", 3, policyv1alpha1.PurgeGracefully},
+	} {
+		b := binding(t, "clusters: [{name: m1}], gracefulEvictionTasks: [{fromCluster: m9, reason: X, producer: Z}], failover: {"+c.failover+"}")
+		want := workv1alpha2.GracefulEvictionTask{FromCluster: "m2", PurgeMode: c.mode, Reason: "FailBack", Producer: "godwit-failback", Message: "m1 is back", CreationTimestamp: stamp(now)}
+		if c.replicas > 0 {
+			want.Replicas = &c.replicas
+		}
+		got := failover.Return(b.Spec, workv1alpha2.TargetCluster{Name: "m2", Replicas: c.replicas}, "m1", at(now))
+		same(t, c.failover, got.GracefulEvictionTasks, []workv1alpha2.GracefulEvictionTask{{FromCluster: "m9", Reason: "X", Producer: "Z"}, want})
+		same(t, "the tasks before", len(b.Spec.GracefulEvictionTasks), 1)
+	}
+}
+
 func TestStateIsPreserved(t *testing.T) {
 	rules := func(paths ...string) string {
 		var list []string
