@@ -208,7 +208,8 @@ func (p *pass) bindingEvents() []Event {
 		if len(about) > 0 {
 			row.Reason = about[0].Reason
 		}
-		if e, ok := row.event(on); ok && (len(about) == 0 || row.Change == Removed) {
+		moved := len(b.evicted) == 0 && (row.Change == Moved || row.Change == Scaled)
+		if e, ok := row.event(on); ok && (len(about) == 0 || row.Change == Removed || moved) {
 			about = append(about, e)
 		}
 		for i := range about {

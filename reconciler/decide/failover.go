@@ -155,7 +155,7 @@ func (p *pass) noExecute(member string) []failover.Taint {
 // evict lets bindings leave the members they have to leave, those with a higher priority first: where
 // the brake and the rate allow it and another member fits.
 //
-// Differs from Karmada: it looks before it leaps (differences, row 9).
+// Differs from Karmada: it looks before it leaps (differences, row 9), unless its answers are asked for.
 func (p *pass) evict(peers *schedule.Peers) {
 	p.brake()
 	var due []*bound
@@ -192,12 +192,27 @@ func (p *pass) evict(peers *schedule.Peers) {
 			for _, c := range b.evicted {
 				budget.Take(c.Cluster)
 			}
+			p.await(b)
 		}
 	}
 	if spent := budget.Spent(); len(spent) > 0 {
 		p.next.Meta.Evictions = spent
 	} else {
 		p.next.Meta.Evictions = nil
+	}
+}
+
+// await asks to look again when what has just begun is over.
+func (p *pass) await(b *bound) {
+	if len(b.evicted) == 0 {
+		return
+	}
+	_, _, ends := failover.Finish(&b.next.Spec, b.copies, isScheduled(b.next), p.Now, p.Now, p.Options.Failover)
+	_, _, frees := failover.Unblock(&b.next.Spec, p.Now, p.Options.Failover)
+	for _, t := range []time.Time{ends, frees} {
+		if !t.IsZero() {
+			p.wakeAt(t)
+		}
 	}
 }
 
@@ -296,6 +311,8 @@ func (p *pass) tryLeaving(b *bound, peers *schedule.Peers, causes []failover.Cau
 	wake := p.Wake
 	result := p.schedule(b, peers)
 	switch {
+	case p.Options.CompatKarmada:
+		return ""
 	case b.row.Failure != "":
 		why = refused
 	case len(b.next.Spec.Clusters) == 0:
@@ -551,7 +568,7 @@ func gained(before, after *workv1alpha2.ResourceBinding) string {
 	if len(more) == 0 {
 		more = names(after.Spec.Clusters)
 	}
-	return strings.Join(more, ", ")
+	return cmp.Or(strings.Join(more, ", "), "nowhere")
 }
 
 // grown are the clusters that a binding has anew or with more replicas, sorted.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -250,6 +251,8 @@ func (c *checker) leaves(in decide.Input, d *decide.Decision, key record.Binding
 		since, tolerated := c.down[p.member], outageToleration(next)
 		if task.Reason == "ApplicationFailure" {
 			since, tolerated = c.sick[p], sickToleration(next)
+		} else if !asks(next) {
+			return c.broken(5, "%s leaves %s, which is down, and its policy does not ask for that", key, p.member)
 		}
 		if since.IsZero() || c.now.Sub(since) < tolerated {
 			return c.broken(5, "%s leaves %s (%s) after %s, and that is tolerated for %s", key, p.member, task.Reason, c.now.Sub(since), tolerated)
@@ -292,6 +295,14 @@ func sickToleration(b *workv1alpha2.ResourceBinding) time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return 300 * time.Second
+}
+
+// asks tells whether a binding is to leave members that are down.
+func asks(b *workv1alpha2.ResourceBinding) bool {
+	return b.Spec.Failover != nil && b.Spec.Failover.Cluster != nil ||
+		b.Spec.Placement != nil && slices.ContainsFunc(b.Spec.Placement.ClusterTolerations, func(t corev1.Toleration) bool {
+			return t.Effect == corev1.TaintEffectNoExecute && (t.Key == "" || strings.HasPrefix(t.Key, "cluster.karmada.io/"))
+		})
 }
 
 // outageToleration is the shortest for a member that is down.

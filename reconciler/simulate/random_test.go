@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	cases = flag.Int("simulate.cases", 60, "how many random scenarios are played")
+	cases = flag.Int("simulate.cases", 40, "how many random scenarios are played")
 	seed  = flag.Uint64("simulate.seed", 1, "the first seed")
 )
 
