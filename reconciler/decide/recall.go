@@ -76,7 +76,8 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			// While something is being left, applied means the version that was decided then; what was seen of
 			// the one before says so by its health, or by being the first that was collected.
 			leaving := len(b.Spec.GracefulEvictionTasks) > 0 && !failover.Leaving(&b.Spec, item.ClusterName)
-			outdated := leaving && !item.Applied && there && before.Hash != after.Hash && (item.Health != workv1alpha2.ResourceUnknown || item.CreationTimestamp != nil && !collectedOn(prev.Bindings[key], item.ClusterName))
+			outdated := leaving && !item.Applied && there && before.Hash != after.Hash &&
+				(item.Health != workv1alpha2.ResourceUnknown || item.CreationTimestamp != nil && !collectedOn(prev.Bindings[key], item.ClusterName) || healthOn(prev.Bindings[key], item.ClusterName) != item.Health)
 			if !there || edited || leaving && !outdated {
 				version = HashText(after.Hash)
 			}
@@ -108,6 +109,18 @@ func recalled(item workv1alpha2.AggregatedStatusItem, version string) CopyFacts 
 	facts := CopyFacts{Applied: version, Health: item.Health, Status: item.Status}
 	facts.Reason, facts.Message, _ = strings.Cut(item.AppliedMessage, ": ")
 	return facts
+}
+
+// healthOn is the health on record of a copy, Unknown where there is none.
+func healthOn(b *workv1alpha2.ResourceBinding, member string) workv1alpha2.ResourceHealth {
+	if b != nil {
+		for _, item := range b.Status.AggregatedStatus {
+			if item.ClusterName == member {
+				return item.Health
+			}
+		}
+	}
+	return workv1alpha2.ResourceUnknown
 }
 
 // collectedOn tells whether a status of the copy on a member is known to have been collected.
