@@ -278,13 +278,21 @@ func (p *pass) leave(b *bound, peers *schedule.Peers) {
 	p.blocked(b, why)
 }
 
-// forgetOperator forgets when a person put the binding where it is, once no timer runs from then.
+// forgetOperator forgets when a person put the binding where it is, once no timer runs from then. In
+// the second of it nobody can know: what is seen then may still be of the time before.
 func (p *pass) forgetOperator(b *bound) {
-	if len(b.causes) == 0 && !operatorAt(b.next).IsZero() {
-		next := *b.next
-		next.Annotations = without(next.Annotations, annotationOperator)
-		b.next = &next
+	at := operatorAt(b.next)
+	switch {
+	case at.IsZero() || len(b.causes) > 0:
+		return
+	case !p.Now.After(at):
+		b.wakeAt(at.Add(time.Second))
+		p.wakeAt(at.Add(time.Second))
+		return
 	}
+	next := *b.next
+	next.Annotations = without(next.Annotations, annotationOperator)
+	b.next = &next
 }
 
 // refused says that the scheduler found no place; the words come later, when it is known what stays.

@@ -35,17 +35,26 @@ func (p *pass) statusDue() time.Time {
 	return due
 }
 
-// waits tells whether status that nothing depends on stays off the record for now.
-func (p *pass) waits(b *bound, due time.Time) bool {
-	if p.Recorded == nil {
-		return p.Now.Before(due)
-	}
-	var before []workv1alpha2.AggregatedStatusItem
-	if b.old != nil {
-		before = b.old.Status.AggregatedStatus
-	}
+// repeat writes into a binding what was recorded of its copies when this was decided for the first
+// time: what was seen is a fact, and no part of the decision.
+func (p *pass) repeat(b *bound) {
 	then := p.Recorded.Bindings[b.row.Key]
-	return then == nil || semanticEqual(then.Status.AggregatedStatus, before)
+	if then == nil || semanticEqual(then.Status.AggregatedStatus, b.next.Status.AggregatedStatus) {
+		return
+	}
+	p.report(b, then.Status.AggregatedStatus)
+}
+
+// report writes into a binding what its copies look like.
+func (p *pass) report(b *bound, items []workv1alpha2.AggregatedStatusItem) {
+	next := *b.next
+	next.Status.AggregatedStatus = items
+	next.Status.Conditions = p.fullyApplied(next.Status.Conditions, items)
+	b.next = &next
+	p.next.Bindings[b.row.Key] = b.next
+	if slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.Applied || i.AppliedMessage != "" }) {
+		p.next.Meta.StatusTime = &metav1.Time{Time: p.Now}
+	}
 }
 
 // aggregate writes into the bindings what their copies look like, if that is due.
@@ -56,6 +65,10 @@ func (p *pass) aggregate() {
 	due := p.statusDue()
 	for _, b := range p.bound {
 		if b.next == nil {
+			continue
+		}
+		if p.Recorded != nil {
+			p.repeat(b)
 			continue
 		}
 		made := p.Memo.rendered[b.row.Key]
@@ -75,7 +88,7 @@ func (p *pass) aggregate() {
 		if settled {
 			continue
 		}
-		if p.waits(b, due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
+		if p.Now.Before(due) && len(b.ended) == 0 && len(b.evicted) == 0 && failover.SameTimers(&b.next.Spec, items, b.next.Status.AggregatedStatus) {
 			p.wakeAt(due)
 			if p.unwritten == nil {
 				p.unwritten = map[record.BindingKey][]workv1alpha2.AggregatedStatusItem{}
@@ -83,14 +96,7 @@ func (p *pass) aggregate() {
 			p.unwritten[b.row.Key] = items
 			continue
 		}
-		next := *b.next
-		next.Status.AggregatedStatus = items
-		next.Status.Conditions = p.fullyApplied(next.Status.Conditions, items)
-		b.next = &next
-		p.next.Bindings[b.row.Key] = b.next
-		if slices.ContainsFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.Applied || i.AppliedMessage != "" }) {
-			p.next.Meta.StatusTime = &metav1.Time{Time: p.Now.UTC().Truncate(time.Second)}
-		}
+		p.report(b, items)
 	}
 }
 
