@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -89,7 +90,7 @@ func (r *reader) read(v lua.LValue) (any, error) {
 	case lua.LBool:
 		return bool(v), nil
 	case lua.LString:
-		return string(v), r.take(len(v))
+		return r.text(v)
 	case lua.LNumber:
 		return r.number(float64(v))
 	case *lua.LTable:
@@ -105,6 +106,16 @@ func (r *reader) read(v lua.LValue) (any, error) {
 func (r *reader) errorf(format string, args ...any) error {
 	path := strings.Join(r.path[:min(len(r.path), 10)], ".")
 	return fmt.Errorf("in what the script returned, at .%s: %s", path, fmt.Sprintf(format, args...))
+}
+
+// text replaces each byte that is not UTF-8, as encoding/json does: a script that cuts a text after so many
+// bytes may cut a letter in two, and neither JSON nor YAML can hold the half of one.
+func (r *reader) text(s lua.LString) (string, error) {
+	text := string(s)
+	if !utf8.ValidString(text) {
+		text = string([]rune(text))
+	}
+	return text, r.take(len(text))
 }
 
 func (r *reader) number(n float64) (any, error) {
@@ -141,17 +152,18 @@ func (r *reader) table(t *lua.LTable) (any, error) {
 		if !ok {
 			return nil, r.errorf("a table has a key that is a %s beside names", key.Type())
 		}
-		if err := r.take(len(name)); err != nil {
+		text, err := r.text(name)
+		if err != nil {
 			return nil, err
 		}
-		r.path = append(r.path, string(name))
+		r.path = append(r.path, text)
 		field, err := r.read(value)
 		r.path = r.path[:len(r.path)-1]
 		if err != nil {
 			return nil, err
 		}
 		if field != nil {
-			out[string(name)] = field
+			out[text] = field
 		}
 	}
 	return out, nil

@@ -116,7 +116,8 @@ func TestHostileScriptsEndInsideTheirBudget(t *testing.T) {
 		{"error without a value", `error()`, "value expected"},
 		{"error object", `error({1, 2, 3})`, "raised a table value"},
 		{"error that is a function", `error(print)`, "raised a function value"},
-		{"error that is nil", `error(nil)`, ""},
+		{"error that is nil", `error(nil)`, "raised a nil value as error"},
+		{"error that colours terminals", `error("\27[31mred\0\ngreen\255")`, " [31mred  green?"},
 		{"error of a megabyte", `local s = ("boom "):upper() for i = 1, 16 do s = s .. s end error(s)`, "BOOM BOOM"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -106,8 +106,9 @@ func Failed(reason string, last *Answer, now time.Time) *Answer {
 const answerSize = 256
 
 // shown is a text of a stranger as it may be shown: of one line, and not long.
-func shown(s string) string {
-	const longest = 500
+func shown(s string) string { return oneLine(s, 500) }
+
+func oneLine(s string, longest int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 {
 			return ' '

@@ -133,7 +133,7 @@ func (s *script) call(function string, results int, use func(*machine, []lua.LVa
 	switch {
 	case !errors.As(err, &thrown):
 		failure.Reason = err.Error()
-	case thrown.Object == nil || thrown.Object.Type() == lua.LTNil:
+	case thrown.Object == nil:
 		failure.Line, failure.Reason = position(thrown.Error())
 	case thrown.Object.Type() == lua.LTString:
 		failure.Line, failure.Reason = position(thrown.Object.String())
@@ -143,10 +143,7 @@ func (s *script) call(function string, results int, use func(*machine, []lua.LVa
 	if m.exhausted != "" {
 		failure.Reason = m.exhausted
 	}
-	const longest = 1000
-	if len(failure.Reason) > longest {
-		failure.Reason = strings.ToValidUTF8(failure.Reason[:longest], "") + "..."
-	}
+	failure.Reason = oneLine(failure.Reason, 1000)
 	return failure
 }
 

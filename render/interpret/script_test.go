@@ -525,3 +525,14 @@ func TestManyGoroutinesMayAsk(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// TestHalfALetterIsNoText: status goes into JSON and YAML, which hold whole letters only.
+func TestHalfALetterIsNoText(t *testing.T) {
+	i := fleet(t, configv1alpha1.CustomizationRules{StatusReflection: lines(
+		`function ReflectStatus(o) return {message = ("Größe"):sub(1, 3), [("ö"):sub(1, 1)] = {"\255", "good"}} end`)})
+	got, err := i.Status(of("example.io/v1", "Fleet", `{}`))
+	want := api.Object{"message": "Gr\ufffd", "\ufffd": []any{"\ufffd", "good"}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Status: %v %s", err, diff)
+	}
+}
