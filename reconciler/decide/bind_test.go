@@ -158,20 +158,24 @@ func TestTwoTemplatesWithOneBindingNameAreAnError(t *testing.T) {
 
 // An error costs the object that has it, and never the one that runs.
 func TestABindingStaysWithTheTemplateThatHasIt(t *testing.T) {
-	base := fleet(1) + file("p.yaml", policyFor("p", "ConfigMap", everywhere))
-	other := strings.Replace(configMap("c", "new"), "apiVersion: v1", "apiVersion: a.example.com/v1", 1)
+	base := fleet(1) + file("p.yaml", policyFor("p", "Role", everywhere))
+	role := func(name, key string) string { // roles may have large letters in their names
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: " + name + ", namespace: default}\nkey: " + key + "\n"
+	}
+	other := strings.Replace(role("c", "new"), "rbac.authorization.k8s.io", "a.example.com", 1)
+	const works = "m1/default/role.rbac.authorization.k8s.io_"
 	for _, test := range []struct{ name, path, newcomer, works string }{
 		{"another group", "a.yaml", other, ""},
-		{"other letters", "a.yaml", configMap("C", "new"), "m1/default/configmap_%43"},
-		{"other letters, in a file after its own", "z.yaml", configMap("C", "new"), "m1/default/configmap_%43"},
+		{"other letters", "a.yaml", role("C", "new"), works + "%43"},
+		{"other letters, in a file after its own", "z.yaml", role("C", "new"), works + "%43"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.push(base + file("c.yaml", configMap("c", "one")))
-			d := w.push(base + file("c.yaml", configMap("c", "two")) + file(test.path, test.newcomer))
+			w.push(base + file("c.yaml", role("c", "one")))
+			d := w.push(base + file("c.yaml", role("c", "two")) + file(test.path, test.newcomer))
 			want(t, "findings", codes(d), []string{"error binding-clash " + test.path})
-			want(t, "works", w.works(), []string{"m1/default/configmap_c"})
-			if got := w.text("m1/default/configmap_c"); !strings.Contains(got, "key: two") {
+			want(t, "works", w.works(), []string{works + "c"})
+			if got := w.text(works + "c"); !strings.Contains(got, "key: two") {
 				t.Errorf("the copy is\n%s", got)
 			}
 			w.restart()

@@ -478,7 +478,7 @@ func configMap(name, value string) string {
 // of a kind; spec are more fields in one line.
 func policyFor(name, object, spec string) string {
 	kind, object, _ := strings.Cut(object, " ")
-	version := map[string]string{"Deployment": "apps/v1", "Job": "batch/v1"}[kind]
+	version := map[string]string{"Deployment": "apps/v1", "Job": "batch/v1", "Role": "rbac.authorization.k8s.io/v1"}[kind]
 	if object != "" {
 		object = ", name: " + object
 	}

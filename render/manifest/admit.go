@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render"
@@ -18,6 +22,24 @@ var karmadaKinds = map[string][]string{
 	"config.karmada.io":  {"ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration"},
 	"policy.karmada.io": {"ClusterOverridePolicy", "ClusterPropagationPolicy", "ClusterTaintPolicy", "FederatedResourceQuota",
 		"OverridePolicy", "PropagationPolicy"},
+}
+
+// karmadaVersion is the only version of these groups.
+const karmadaVersion = "v1alpha1"
+
+// nameProblems says what keeps an object from being stored under its name. Kubernetes' own kinds want the
+// name of a domain, with few exceptions; what other API servers want is not known, but a name has to fit
+// into a URL in any case.
+func nameProblems(id api.ID) []string {
+	native := !strings.Contains(id.Group, ".") || strings.HasSuffix(id.Group, ".k8s.io") || Karmada(id.Group)
+	if native && id.Group != "rbac.authorization.k8s.io" && id.Kind != "IPAddress" {
+		return validation.IsDNS1123Subdomain(id.Name)
+	}
+	problems := path.IsValidPathSegmentName(id.Name)
+	if strings.ContainsFunc(id.Name, unicode.IsControl) {
+		problems = append(problems, "may not contain control characters")
+	}
+	return problems
 }
 
 // admit adds o to the unit, or the items of it if it is a List, or the findings that say why not.
@@ -55,6 +77,13 @@ func (r *reader) admit(u *Unit, o *Object) {
 		refuse("unknown-kind", []string{"kind"}, "%s has no kind %s; it has %s", o.Group, o.Kind, strings.Join(kinds, ", "))
 		return
 	}
+	if _, ok := karmadaKinds[o.Group]; ok && o.Version != karmadaVersion {
+		refuse("unknown-version", []string{"apiVersion"}, "%s has no version %s; write %s/%s", o.Group, o.Version, o.Group, karmadaVersion)
+		return
+	}
+	if o.Kind == "List" && o.Content["items"] == nil {
+		return // a list of nothing, as an export without a match gives it
+	}
 	if items, ok := o.Content["items"].([]any); ok && strings.HasSuffix(o.Kind, "List") {
 		r.items(u, o, items)
 		return
@@ -76,6 +105,15 @@ func (r *reader) admit(u *Unit, o *Object) {
 		}
 		switch {
 		case meta["name"] != nil && meta["name"] != "":
+			if u.Broken {
+				break
+			}
+			if problems := nameProblems(o.ID); len(problems) > 0 {
+				refuse("invalid-name", []string{"metadata", "name"}, "%q is refused by every cluster: %s", o.Name, strings.Join(problems, "; "))
+			}
+			if problems := validation.IsDNS1123Label(o.Namespace); o.Namespace != "" && len(problems) > 0 {
+				refuse("invalid-name", []string{"metadata", "namespace"}, "%q is no name of a namespace: %s", o.Namespace, strings.Join(problems, "; "))
+			}
 		case meta["generateName"] != nil:
 			refuse("generate-name", []string{"metadata", "generateName"}, "an object in Git needs a metadata.name of its own")
 		default:

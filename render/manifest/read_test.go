@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
@@ -76,6 +77,7 @@ func (p positioned) Error() string           { return "refused" }
 func (p positioned) Position() (string, int) { return p.file, p.line }
 
 func TestRead(t *testing.T) {
+	subdomain, label := validation.IsDNS1123Subdomain("-")[0], validation.IsDNS1123Label("-")[0]
 	for _, tc := range []struct{ name, tree, want string }{
 		{"documents, comments and what is no object", `
 == a.yaml ==
@@ -198,6 +200,55 @@ a.yaml:12: error: wrong-type: Pod: metadata: "text" where a mapping is wanted
 a.yaml:16: error: missing-name: Pod: metadata: no metadata.name; if this is no manifest, name the file in .godwitignore
 a.yaml:18: error: wrong-type: Pod: apiVersion: 1 where a string is wanted; put it in quotes
 a.yaml:22: error: wrong-type: kind: a mapping where a string is wanted
+a.yaml is broken
+`},
+		{"names that no API server takes", `
+== a.yaml ==
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ../x, namespace: A}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "system:A"}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: a/b}
+---
+apiVersion: image.example.com/v1
+kind: Tag
+metadata: {name: "Web:v1", namespace: ns}
+---
+apiVersion: image.example.com/v1
+kind: Tag
+metadata: {name: "a\x1b[31m", namespace: ns}
+---
+apiVersion: networking.k8s.io/v1
+kind: IPAddress
+metadata: {name: "2001:db8::1"}
+`, `a.yaml:5#2 ClusterRole system:A
+a.yaml:13#4 Tag ns/Web:v1
+a.yaml:21#6 IPAddress 2001:db8::1
+a.yaml:3: error: invalid-name: ConfigMap A/../x: metadata.name: "../x" is refused by every cluster: ` + subdomain + `
+a.yaml:3: error: invalid-name: ConfigMap A/../x: metadata.namespace: "A" is no name of a namespace: ` + label + `
+a.yaml:11: error: invalid-name: ClusterRole a/b: metadata.name: "a/b" is refused by every cluster: may not contain '/'
+a.yaml:19: error: invalid-name: Tag ns/a` + "\x1b" + `[31m: metadata.name: "a\x1b[31m" is refused by every cluster: may not contain control characters
+a.yaml is broken
+`},
+		{"a list of nothing, and a version that is none", `
+== a.yaml ==
+apiVersion: v1
+kind: List
+items: null
+---
+apiVersion: v1
+kind: List
+---
+apiVersion: policy.karmada.io/v1beta1
+kind: OverridePolicy
+metadata: {name: a}
+`, `a.yaml:8: error: unknown-version: OverridePolicy a: apiVersion: policy.karmada.io has no version v1beta1; write policy.karmada.io/v1alpha1
 a.yaml is broken
 `},
 		{"booleans of YAML 1.1", `
