@@ -367,7 +367,8 @@ func (c *compiled) unused() []render.Finding {
 	for i, r := range c.clusters.value {
 		members[i] = affinity.Of(r.cluster)
 	}
-	return slices.Concat(c.policies.value.Unused(templates), c.policies.value.Tied(templates), c.overrides.value.Uncovered(c.templates), c.overrides.value.Unused(templates, members))
+	return slices.Concat(c.policies.value.Unused(templates), c.policies.value.Tied(templates), c.policies.value.Dangling(members, c.overrides.value.Has),
+		idleOrders(c.orders.value, c.templates), c.overrides.value.Uncovered(c.templates), c.overrides.value.Unused(templates, members))
 }
 
 // look tells of which members there is news since the last call.

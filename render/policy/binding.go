@@ -19,7 +19,7 @@ var systemPriorities = map[string]int32{
 // Into copies into a binding what it takes from its policy, in place of what it took before; the
 // rest of the binding is not touched. b.Resource must name the template, and labels be the
 // template's. priorities are the values of the PriorityClasses in the source by name; that of a
-// class that is not there is an error, and the binding stays as it was.
+// class that is not there is an error about spec.schedulePriority.priorityClassName, and the binding stays as it was.
 //
 // The binding shares placement, failover and the like with the policy; they must not be changed.
 func (p *Policy) Into(b *workv1alpha2.ResourceBindingSpec, labels map[string]string, priorities map[string]int32) error {
@@ -31,7 +31,7 @@ func (p *Policy) Into(b *workv1alpha2.ResourceBindingSpec, labels map[string]str
 			value, ok = systemPriorities[s.PriorityClassName]
 		}
 		if !ok {
-			return fmt.Errorf("%s: spec.schedulePriority.priorityClassName: there is no PriorityClass %q; add it to the source or name another", p, s.PriorityClassName)
+			return fmt.Errorf("there is no PriorityClass %q; add it to the source or name another", s.PriorityClassName)
 		}
 		priority = &workv1alpha2.SchedulePriority{Priority: value}
 	}

@@ -2,8 +2,11 @@ package policy
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/jsonpath"
 
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
@@ -110,9 +113,26 @@ func checkStatePreservation(r *Report, at Path, s *policyv1alpha1.StatePreservat
 	}
 	for i, rule := range s.Rules {
 		checkLabelKey(r, at.At("rules", i, "aliasLabelName"), rule.AliasLabelName)
-		r.Required(at.At("rules", i, "jsonPath"), rule.JSONPath)
+		at := at.At("rules", i, "jsonPath")
+		r.Required(at, rule.JSONPath)
+		checkJSONPath(r, at, rule.JSONPath)
 	}
 	r.Info("differs-1", at, "works without a feature gate, which Karmada asks for")
+}
+
+// maxJSONPath is how long a JSONPath may be. Reading one takes a stack as deep as it is long.
+const maxJSONPath = 4096
+
+func checkJSONPath(r *Report, at Path, path string) {
+	if len(path) > maxJSONPath {
+		r.Error("json-path", at, "has %d characters, more than %d; shorten it", len(path), maxJSONPath)
+		return
+	}
+	if err := jsonpath.New("").Parse(path); err != nil {
+		r.Warning("json-path", at, "cannot be read, so no copy is ever moved away: %v; write it like {.jobStatus.jobId}", err)
+	} else if path != "" && !strings.Contains(path, "{") {
+		r.Warning("json-path", at, "is plain text without {}, which is kept as it stands and takes nothing out of the status; write it like {.jobStatus.jobId}")
+	}
 }
 
 func notNegative(r *Report, at Path, n *int32) {
@@ -125,11 +145,18 @@ func notNegative(r *Report, at Path, n *int32) {
 func (r *Report) written(at Path) any {
 	var v any = r.Object.Content
 	for _, step := range at {
-		m, ok := v.(map[string]any)
-		if !ok {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[step]
+		case []any:
+			if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(in) {
+				v = in[i]
+				continue
+			}
+			return nil
+		default:
 			return nil
 		}
-		v = m[step]
 	}
 	return v
 }

@@ -67,7 +67,7 @@ func TestFindingsOfTaintPolicies(t *testing.T) {
   targetClusters: {clusterNames: [m]}
   addOnConditions: [{conditionType: Ready, operator: NotIn, statusValues: ["True"]}]
   taints: [{key: a, effect: NoSchedule}, {key: a, effect: NoExecute}]`, []string{"7 info differs-1 spec.taints"}},
-		{` {}`, []string{"4 error missing-value spec.taints"}},
+		{` {}`, []string{"4 error missing-value spec.taints", "4 warning no-effect spec"}},
 		{`
   targetClusters: {fieldSelector: {matchExpressions: [{key: x, operator: In, values: [a]}]}}
   removeOnConditions: [{operator: Is, statusValues: [Maybe]}, {conditionType: Ready, operator: In}]

@@ -122,6 +122,9 @@ func checkTaintPolicy(r *Report, p *policyv1alpha1.ClusterTaintPolicy) {
 	CheckAffinity(r, at.At("targetClusters"), p.Spec.TargetClusters)
 	checkConditions(r, at.At("addOnConditions"), p.Spec.AddOnConditions)
 	checkConditions(r, at.At("removeOnConditions"), p.Spec.RemoveOnConditions)
+	if len(p.Spec.AddOnConditions) == 0 && len(p.Spec.RemoveOnConditions) == 0 {
+		r.Warning("no-effect", at, "has neither addOnConditions nor removeOnConditions, so no taint is ever put on or taken off; add the conditions")
+	}
 	at = at.At("taints")
 	if len(p.Spec.Taints) == 0 {
 		r.Error("missing-value", at, "is required; name at least one taint")

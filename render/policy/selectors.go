@@ -25,12 +25,12 @@ func CheckSelectors(r *Report, at Path, selectors []policyv1alpha1.ResourceSelec
 		r.Required(at.At("kind"), s.Kind)
 		if own := r.Object.Namespace; own != "" && s.Namespace != own {
 			r.Error("other-namespace", at.At("namespace"),
-				"a %s selects in its own namespace %q only, not in %q; remove the field, or use a Cluster%s", r.Object.Kind, own, s.Namespace, r.Object.Kind)
+				"a policy of this kind selects in its own namespace %q only, not in %q; remove the field, or use a Cluster%s", own, s.Namespace, r.Object.Kind)
 		}
 		id := api.ID{Kind: s.Kind}
 		id.Group, id.Version = api.SplitAPIVersion(s.APIVersion)
 		if r.Object.Namespace != "" && !builtin.Namespaced(id, true) {
-			r.Warning("cluster-scoped-kind", at.At("kind"), "a %s is in no namespace, so a %s never selects it; use a Cluster%s", s.Kind, r.Object.Kind, r.Object.Kind)
+			r.Warning("cluster-scoped-kind", at.At("kind"), "a %s is in no namespace, so no %s selects it; use a Cluster%s", s.Kind, r.Object.Kind, r.Object.Kind)
 		}
 		if s.Name != "" && s.LabelSelector != nil {
 			r.Warning("label-selector-ignored", at.At("labelSelector"), "is not looked at, since name is given too; remove one of the two")

@@ -129,6 +129,11 @@ func checkTolerations(r *Report, at Path, tolerations []corev1.Toleration) {
 		default:
 			r.Error("toleration-operator", at.At("operator"), "%q does not work here; use Exists or Equal", t.Operator)
 		}
+		switch t.Effect {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			r.Warning("toleration-no-effect", at.At("effect"), "%q is no effect of a cluster's taint, so nothing is tolerated; write NoSchedule or NoExecute, or leave it out for both", t.Effect)
+		}
 		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute && t.Effect != "" {
 			r.Warning("toleration-no-effect", at.At("tolerationSeconds"), "counts for the effect NoExecute only and has no effect with %s", t.Effect)
 		}
@@ -229,6 +234,9 @@ func checkReplicaScheduling(r *Report, at Path, s *policyv1alpha1.ReplicaSchedul
 		at := at.At("staticWeightList", i)
 		if weight.Weight < 1 {
 			r.Error("weight", at.At("weight"), "is %d; it must be at least 1, leave a cluster out to give it none", weight.Weight)
+		}
+		if r.written(at.At("targetCluster")) == nil {
+			r.Error("missing-value", at.At("targetCluster"), "is required; write {} if the weight is for every cluster")
 		}
 		checkLabelSelector(r, at.At("targetCluster", "labelSelector"), weight.TargetCluster.LabelSelector)
 	}

@@ -143,11 +143,13 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
     - {key: a, operator: Gt, value: "1"}
     - {key: a, effect: NoSchedule, tolerationSeconds: 3}
     - {key: cluster.karmada.io/not-ready, effect: NoExecute, operator: Exists, tolerationSeconds: 3}
-    - {operator: Exists, tolerationSeconds: 3}`, []string{
+    - {operator: Exists, tolerationSeconds: 3}
+    - {operator: Exists, effect: PreferNoSchedule}`, []string{
 			"8 error toleration-operator spec.placement.clusterTolerations[0].operator",
 			"9 warning toleration-no-effect spec.placement.clusterTolerations[1].tolerationSeconds",
 			"10 info differs-2 spec.placement.clusterTolerations[2]",
 			"11 warning toleration-no-effect spec.placement.clusterTolerations[3].tolerationSeconds",
+			"12 warning toleration-no-effect spec.placement.clusterTolerations[4].effect",
 		}},
 		{"replicas", KindPropagationPolicy, `
   placement:
@@ -163,6 +165,27 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
 			"12 error invalid-label-selector spec.placement.replicaScheduling.weightPreference.staticWeightList[0].targetCluster.labelSelector",
 			"12 warning no-effect spec.placement.replicaScheduling.weightPreference.staticWeightList",
 			"12 error weight spec.placement.replicaScheduling.weightPreference.staticWeightList[0].weight",
+		}},
+		{"weight for nobody", KindPropagationPolicy, `
+  placement:
+    replicaScheduling:
+      weightPreference: {staticWeightList: [{targetCluster: {}, weight: 1}, {weight: 2}]}`, []string{
+			"8 error missing-value spec.placement.replicaScheduling.weightPreference.staticWeightList[1].targetCluster",
+		}},
+		{"paths into the status", KindPropagationPolicy, `
+  failover:
+    cluster:
+      statePreservation:
+        rules:
+        - {aliasLabelName: a, jsonPath: "{.jobStatus.jobId}"}
+        - {aliasLabelName: b, jsonPath: "{.a[}"}
+        - {aliasLabelName: c, jsonPath: .a}
+        - {aliasLabelName: d, jsonPath: "{` + strings.Repeat(".a", 3000) + `}"}`, []string{
+			"7 info differs-2 spec.failover.cluster",
+			"8 info differs-1 spec.failover.cluster.statePreservation",
+			"11 warning json-path spec.failover.cluster.statePreservation.rules[1].jsonPath",
+			"12 warning json-path spec.failover.cluster.statePreservation.rules[2].jsonPath",
+			"13 error json-path spec.failover.cluster.statePreservation.rules[3].jsonPath",
 		}},
 		{"weights without effect", KindPropagationPolicy, `
   placement:
