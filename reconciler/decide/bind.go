@@ -287,7 +287,7 @@ func (p *pass) claim(b *bound, choice policy.Choice) bool {
 	if !held.Lazy() || !sameHolder || b.old.Annotations[annotationTemplate] != next.Annotations[annotationTemplate] {
 		if err := held.Into(spec, labelsOf(t.Content), p.input.priorities.value); err != nil {
 			p.find(held.Source.Finding(render.Error, "priority-class-missing", []string{"spec", "schedulePriority", "priorityClassName"}, "%v", err))
-			p.keep(b, err.Error())
+			p.keep(b, fmt.Sprintf("%s: spec.schedulePriority.priorityClassName: %v", held, err))
 			return false
 		}
 		if held.FailBack == nil {
@@ -298,9 +298,13 @@ func (p *pass) claim(b *bound, choice policy.Choice) bool {
 	}
 	spec.Replicas, spec.ReplicaRequirements, spec.Components = b.replicas.Count, b.replicas.Requirements, b.replicas.Components
 	for _, order := range p.input.orders.value {
-		if marker := order.marker(t.ID); marker != "" && next.Annotations[annotationRebalanced] != marker && b.old != nil {
-			next.Annotations = with(next.Annotations, annotationRebalanced, marker)
-			spec.RescheduleTriggeredAt = order.triggeredAt(p.Now)
+		marker := order.marker(t.ID)
+		if marker == "" || next.Annotations[annotationRebalanced] == marker {
+			continue
+		}
+		next.Annotations = with(next.Annotations, annotationRebalanced, marker)
+		if b.old != nil { // else all is divided afresh in any case
+			spec.RescheduleTriggeredAt = order.triggeredAt(p.Now, next.Status.LastScheduledTime)
 		}
 	}
 	b.next = next

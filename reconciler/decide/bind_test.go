@@ -279,6 +279,25 @@ func TestRebalancerSchedulesAfreshOnce(t *testing.T) {
 	want(t, "an order of another time is another order", w.placed(web), "m1=1 m2=1 m3=1 m4=1")
 }
 
+// An order counts, though the clock says that the binding was scheduled in the same second, or later.
+func TestRebalancerCountsWithinTheSecondOfTheLastDecision(t *testing.T) {
+	const web = "default/web-deployment"
+	order := file("r.yaml", "apiVersion: apps.karmada.io/v1alpha1\nkind: WorkloadRebalancer\nmetadata: {name: again}\nspec: {workloads: [{apiVersion: apps/v1, kind: Deployment, namespace: default, name: web}]}\n")
+	source := func(members int) string {
+		return fleet(members) + file("web.yaml", deployment("web", 4), policyFor("a", "Deployment", divided))
+	}
+	for _, later := range []time.Duration{0, 300 * time.Millisecond, -time.Hour} {
+		w := newWorld(t)
+		w.push(source(1))
+		w.now = start.Add(later)
+		w.push(source(2) + order)
+		want(t, "rebalanced "+later.String()+" after the decision", w.placed(web), "m1=2 m2=2")
+		w.quiet(w.pass())
+		w.push(source(3) + order)
+		want(t, "the order is carried out once", w.placed(web), "m1=2 m2=2")
+	}
+}
+
 func TestAnotherSchedulersBindingIsLeftToIt(t *testing.T) {
 	w := newWorld(t)
 	d := w.push(fleet(1) + file("web.yaml", deployment("web", 1), policyFor("a", "Deployment", everywhere+", schedulerName: mine")))

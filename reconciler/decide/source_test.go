@@ -173,6 +173,14 @@ func TestRequiredWorkloadsOfARebalancer(t *testing.T) {
 	w := newWorld(t)
 	d := w.push(file("r.yaml", "apiVersion: apps.karmada.io/v1alpha1\nkind: WorkloadRebalancer\nmetadata: {name: r}\nspec: {workloads: []}\n"))
 	want(t, "findings", codes(d), []string{"error required r.yaml"})
+	order := func(workloads string) string {
+		return file("r.yaml", "apiVersion: apps.karmada.io/v1alpha1\nkind: WorkloadRebalancer\nmetadata: {name: r}\nspec:\n  workloads:\n"+workloads)
+	}
+	d = w.push(order("  - {apiVersion: apps/v1, kind: Deployment, namespace: default}\n"))
+	want(t, "findings", messages(d), []string{"r.yaml:6: error: missing-value: WorkloadRebalancer r: spec.workloads[0].name: is required; add it"})
+	d = w.push(fleet(1) + file("web.yaml", deployment("web", 1), policyFor("a", "Deployment", everywhere)) +
+		order("  - {apiVersion: apps/v1, kind: Deployment, namespace: default, name: web}\n  - {apiVersion: apps/v1, kind: Deployment, name: web}\n"))
+	want(t, "findings", messages(d), []string{"r.yaml:7: warning: no-workload: WorkloadRebalancer r: spec.workloads[1]: there is no apps/v1 Deployment web in the source, so nothing is divided anew; check apiVersion, kind, namespace and name"})
 }
 
 // The namespace that a document leaves out is filled in anew at each reading; what was made of the
