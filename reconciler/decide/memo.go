@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/godwit-gitops/godwit/api"
-	configv1alpha1 "github.com/godwit-gitops/godwit/api/config/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -166,20 +165,15 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 				taints = append(taints, o)
 			case "FederatedResourceQuota":
 				quotas = append(quotas, o)
-			default:
-				others = append(others, o)
 			}
 		case manifest.Cluster:
 			clusters = append(clusters, o)
 		case manifest.Interpreter:
-			switch o.Kind {
-			case "ResourceInterpreterCustomization", configv1alpha1.KindResourceInterpreterWebhookConfiguration:
-				rules = append(rules, o)
-			default:
-				others = append(others, o)
-			}
+			rules = append(rules, o)
 		case manifest.Rebalancer:
 			orders = append(orders, o)
+		case manifest.Ignored:
+			others = append(others, o)
 		case manifest.Template:
 			c.templates = append(c.templates, o)
 			if o.Group == "scheduling.k8s.io" && o.Kind == "PriorityClass" {
@@ -198,7 +192,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.orders = last.orders.again(m, orders, compileOrders)
 	c.taints = last.taints.again(m, taints, compileTaintPolicies)
 	c.quotas = last.quotas.again(m, quotas, compileQuotas)
-	c.others = last.others.again(m, others, refuse)
+	c.others = last.others.again(m, others, ignored)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
 	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.others.findings, c.unused())
 	*kept = c

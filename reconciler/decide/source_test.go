@@ -169,6 +169,20 @@ func TestRevertToABrokenTreeHoldsTheNewestGoodVersion(t *testing.T) {
 	want(t, "held", w.held(), []string{"c.yaml@c3"})
 }
 
+func TestWhatGoesNowhereIsSaid(t *testing.T) {
+	w := newWorld(t)
+	d := w.push(fleet(1) + file("a.yaml", "apiVersion: networking.karmada.io/v1alpha1\nkind: MultiClusterService\nmetadata: {name: a, namespace: default}\n",
+		strings.Replace(configMap("b", "x"), "namespace: default", "namespace: kube-system", 1), "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: c, namespace: default}\n") +
+		file("p.yaml", policyFor("p", "ConfigMap", everywhere)) + file("z.yaml", configMap("z", "x")))
+	const never = ": objects of this kind or namespace are never propagated, as in Karmada"
+	want(t, "findings", messages(d), []string{
+		"a.yaml:1: warning: not-supported: MultiClusterService default/a: kind MultiClusterService of networking.karmada.io is not acted upon; take it out of the source, or name its file in .godwitignore",
+		"a.yaml:5: info: never-propagated: ConfigMap kube-system/b" + never,
+		"a.yaml:10: info: never-propagated: Lease default/c" + never,
+	})
+	want(t, "works", w.works(), []string{"m1/default/configmap_z"})
+}
+
 func TestRequiredWorkloadsOfARebalancer(t *testing.T) {
 	w := newWorld(t)
 	d := w.push(file("r.yaml", "apiVersion: apps.karmada.io/v1alpha1\nkind: WorkloadRebalancer\nmetadata: {name: r}\nspec: {workloads: []}\n"))

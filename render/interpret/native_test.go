@@ -146,11 +146,11 @@ func TestReplicasAndRequirements(t *testing.T) {
 			`1 {"nodeClaim":{"hardNodeAffinity":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]},"nodeSelector":{"disk":"ssd"},"tolerations":[{"key":"spot","operator":"Exists"}]}}`},
 		{"apps/v1", "Deployment", `{spec: {replicas: 1, template: {spec: {nodeSelector: {}, tolerations: []}}}}`, `1 null`},
 
-		{"apps/v1", "Deployment", `{spec: {replicas: "3"}}`, `spec.replicas: want a whole number from 0 to 2147483647, have 3`},
+		{"apps/v1", "Deployment", `{spec: {replicas: "3"}}`, `spec.replicas: want a whole number from 0 to 2147483647, have "3"`},
 		{"apps/v1", "Deployment", `{spec: {replicas: -1}}`, `spec.replicas: want a whole number from 0 to 2147483647, have -1`},
 		{"apps/v1", "Deployment", `{spec: {replicas: 1.5}}`, `spec.replicas: want a whole number from 0 to 2147483647, have 1.5`},
 		{"apps/v1", "Deployment", `{spec: {replicas: 3000000000}}`, `spec.replicas: want a whole number from 0 to 2147483647, have 3000000000`},
-		{"batch/v1", "Job", `{spec: {parallelism: 1, completions: many}}`, `spec.completions: want a whole number from 0 to 2147483647, have many`},
+		{"batch/v1", "Job", `{spec: {parallelism: 1, completions: many}}`, `spec.completions: want a whole number from 0 to 2147483647, have "many"`},
 		{"apps/v1", "Deployment", `{spec: {replicas: 1, template: {spec: {containers: [{}, {resources: {requests: {cpu: much, memory: more}}}]}}}}`,
 			`spec.template.spec: containers[1].resources.requests.cpu: "much" is no quantity such as 500m or 2Gi; requests.memory: "more" is no quantity such as 500m or 2Gi`},
 		{"apps/v1", "Deployment", `{spec: {replicas: 1, template: {spec: {containers: [{resources: {requests: {cpu: 1e900000000}}}]}}}}`,

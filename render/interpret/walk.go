@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -63,7 +64,11 @@ func count(o map[string]any, path ...string) (n int32, ok bool, err error) {
 		}
 	}
 	if whole < 0 || whole > math.MaxInt32 {
-		return 0, false, fmt.Errorf("%s: want a whole number from 0 to %d, have %v", strings.Join(path, "."), math.MaxInt32, v)
+		have := fmt.Sprint(v)
+		if s, ok := v.(string); ok {
+			have = strconv.Quote(s) // a number in quotes is none
+		}
+		return 0, false, fmt.Errorf("%s: want a whole number from 0 to %d, have %s", strings.Join(path, "."), math.MaxInt32, have)
 	}
 	return int32(whole), true, nil
 }

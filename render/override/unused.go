@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/godwit-gitops/godwit/api"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/manifest"
@@ -43,41 +44,63 @@ func (s *Set) Idle(seen Effects) []render.Finding {
 	return findings
 }
 
-// Uncovered warns of image overriders without a predicate that are for a template with init containers:
-// those keep their images, as in Karmada.
+// Uncovered warns of image overriders without a predicate that are for a template with init containers, or
+// for a CronJob among others: those keep their images, as in Karmada.
 func (s *Set) Uncovered(templates []*manifest.Object) []render.Finding {
 	type entry struct {
 		policy *compiled
 		at     string
+		code   string
 	}
 	missed, where := map[entry][]string{}, map[entry]policy.Path{}
 	for _, t := range templates {
-		if !hasInitContainers(t.Content) {
+		code := ""
+		switch {
+		case hasInitContainers(t.Content):
+			code = codeInitContainers
+		case t.Kind == "CronJob":
+			code = codeImageNoEffect
+		default:
 			continue
 		}
 		for _, p := range s.selectingTemplate(t.ID, labelsOf(t.Content)) {
+			if code == codeImageNoEffect && !knowsImages(p.selectors) {
+				continue // which is found without templates
+			}
 			for i := range p.rules {
 				for j, image := range p.rules[i].overriders.ImageOverrider {
 					if image.Predicate == nil {
 						at := p.rules[i].at.At("imageOverrider", j)
-						e := entry{p, manifest.Dotted(at)}
+						e := entry{p, manifest.Dotted(at), code}
 						missed[e], where[e] = append(missed[e], t.ID.String()), at
 					}
 				}
 			}
 		}
 	}
+	containers := map[string]string{codeInitContainers: "init containers", codeImageNoEffect: "containers"}
 	var findings []render.Finding
 	for e, names := range missed {
 		more := ""
 		if n := len(names) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		findings = append(findings, e.policy.source.Finding(render.Warning, "init-containers", where[e],
-			"does not reach the init containers of %s%s, as in Karmada; write a second one with predicate.path for each of them", slices.Min(names), more))
+		findings = append(findings, e.policy.source.Finding(render.Warning, e.code, where[e],
+			"does not reach the %s of %s%s, as in Karmada; write a second one with predicate.path for each of them", containers[e.code], slices.Min(names), more))
 	}
 	slices.SortFunc(findings, render.Finding.Compare)
 	return findings
+}
+
+// The codes of images that stay as they are.
+const (
+	codeInitContainers = "init-containers"
+	codeImageNoEffect  = "image-override-no-effect"
+)
+
+// knowsImages tells whether the images of what is selected are found without a predicate, at least of some.
+func knowsImages(selectors []policyv1alpha1.ResourceSelector) bool {
+	return len(selectors) == 0 || slices.ContainsFunc(selectors, func(s policyv1alpha1.ResourceSelector) bool { return podSpecs[s.Kind] != nil })
 }
 
 func hasInitContainers(o api.Object) bool {

@@ -62,7 +62,8 @@ spec:
 func TestInitContainersThatKeepTheirImagesAreFound(t *testing.T) {
 	overriders := "{imageOverrider: [{component: Registry, operator: replace, value: r.example.org}, {predicate: {path: /spec/template/spec/initContainers/0/image}, component: Registry, operator: replace, value: r.example.org}]}"
 	s := compile(t, policyText(KindOverridePolicy, "p", "[{apiVersion: apps/v1, kind: Deployment}]", overriders)+
-		policyText(KindClusterOverridePolicy, "q", "[{apiVersion: batch/v1, kind: CronJob}]", "{labelsOverrider: [{operator: add, value: {a: b}}]}"))
+		policyText(KindClusterOverridePolicy, "q", "[{apiVersion: batch/v1, kind: CronJob}]", "{labelsOverrider: [{operator: add, value: {a: b}}]}")+
+		policyText(KindClusterOverridePolicy, "r", "[]", "{imageOverrider: [{component: Tag, operator: replace, value: v2}]}"))
 	template := func(apiVersion, kind, name, containers string) string {
 		return fmt.Sprintf("---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {template: {spec: {%s: [{name: c, image: i}]}}}\n", apiVersion, kind, name, containers)
 	}
@@ -71,7 +72,12 @@ func TestInitContainersThatKeepTheirImagesAreFound(t *testing.T) {
 		template("apps/v1", "Deployment", "a", "initContainers")+template("apps/v1", "StatefulSet", "s", "initContainers")+template("batch/v1", "CronJob", "j", "initContainers"))) {
 		got = append(got, f.String())
 	}
-	want := []string{"policies.yaml:7: warning: init-containers: OverridePolicy default/p: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 1 more, as in Karmada; write a second one with predicate.path for each of them"}
+	const each = ", as in Karmada; write a second one with predicate.path for each of them"
+	want := []string{
+		"policies.yaml:7: warning: init-containers: OverridePolicy default/p: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 1 more" + each,
+		"policies.yaml:23: warning: image-override-no-effect: ClusterOverridePolicy r: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the containers of CronJob default/j" + each,
+		"policies.yaml:23: warning: init-containers: ClusterOverridePolicy r: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 2 more" + each,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -148,12 +148,11 @@ func checkMarks(r *policy.Report, at policy.Path, o *policyv1alpha1.Overriders) 
 }
 
 func checkImages(r *policy.Report, at policy.Path, selectors []policyv1alpha1.ResourceSelector, entries []policyv1alpha1.ImageOverrider) {
-	known := func(s policyv1alpha1.ResourceSelector) bool { return podSpecs[s.Kind] != nil }
 	for i, e := range entries {
 		at := at.At(i)
 		switch {
-		case e.Predicate == nil && len(selectors) > 0 && !slices.ContainsFunc(selectors, known):
-			r.Warning("image-override-no-effect", at, "has no effect on %s: only the containers of Pods, ReplicaSets, Deployments, DaemonSets, StatefulSets and Jobs are known; name the field in predicate.path", selectors[0].Kind)
+		case e.Predicate == nil && !knowsImages(selectors):
+			r.Warning(codeImageNoEffect, at, "has no effect on %s: only the containers of Pods, ReplicaSets, Deployments, DaemonSets, StatefulSets and Jobs are known; name the field in predicate.path", selectors[0].Kind)
 		case e.Predicate != nil:
 			r.Required(at.At("predicate", "path"), e.Predicate.Path)
 			if _, err := parsePointer(e.Predicate.Path); err != nil {
