@@ -32,14 +32,18 @@ type Finding struct {
 
 // String is "file:line: severity: code: object: message", as compilers print it.
 func (f Finding) String() string {
-	where := f.File
-	if f.Line > 0 {
-		where = fmt.Sprintf("%s:%d", f.File, f.Line)
+	where := ""
+	switch {
+	case f.File == "": // it is about no file, such as a member's deletions
+	case f.Line > 0:
+		where = fmt.Sprintf("%s:%d: ", f.File, f.Line)
+	default:
+		where = f.File + ": "
 	}
 	if f.Object == "" {
-		return fmt.Sprintf("%s: %s: %s: %s", where, f.Severity, f.Code, f.Message)
+		return fmt.Sprintf("%s%s: %s: %s", where, f.Severity, f.Code, f.Message)
 	}
-	return fmt.Sprintf("%s: %s: %s: %s: %s", where, f.Severity, f.Code, f.Object, f.Message)
+	return fmt.Sprintf("%s%s: %s: %s: %s", where, f.Severity, f.Code, f.Object, f.Message)
 }
 
 // Compare orders by file, line, code, object and message.

@@ -259,7 +259,8 @@ func (p *pass) dropUnbound(id api.ID) {
 	p.Unbound = slices.DeleteFunc(p.Unbound, func(u Unbound) bool { return u.Template == id })
 }
 
-// Targets are the clusters of a binding: its own, then those of what needs it, each once.
+// Targets are the clusters of a binding: its own, then those of what needs it, each once. What has no
+// replicas itself has none of those that its owners have there.
 func Targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster { return targets(b) }
 
 func targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
@@ -267,7 +268,11 @@ func targets(b *workv1alpha2.ResourceBinding) []workv1alpha2.TargetCluster {
 	for _, owner := range b.Spec.RequiredBy {
 		for _, c := range owner.Clusters {
 			if !slices.ContainsFunc(all, func(t workv1alpha2.TargetCluster) bool { return t.Name == c.Name }) {
-				all = append(all, workv1alpha2.TargetCluster{Name: c.Name, Replicas: c.Replicas})
+				target := workv1alpha2.TargetCluster{Name: c.Name}
+				if b.Spec.Replicas > 0 {
+					target.Replicas = c.Replicas
+				}
+				all = append(all, target)
 			}
 		}
 	}

@@ -63,6 +63,21 @@ func TestDependencyWithAPolicyOfItsOwn(t *testing.T) {
 	}
 }
 
+// What has no replicas is not scaled along with what needs it.
+func TestDependencyHasNotTheReplicasOfItsOwner(t *testing.T) {
+	w := newWorld(t)
+	source := func(replicas string) string {
+		return fleet(1) + file("c.yaml", configMap("c", "one")) +
+			file("web.yaml", strings.Replace(mounting("web", "c"), "replicas: 1", "replicas: "+replicas, 1), needing("web", "web", everywhere))
+	}
+	w.push(source("2"))
+	d := w.push(source("5"))
+	want(t, "owner", row(t, d, "default/web-deployment").Change, decide.Scaled)
+	c := row(t, d, "default/c-configmap")
+	want(t, "dependency", c.Change, decide.Updated) // its record names the owner's targets
+	want(t, "clusters", c.Clusters, []workv1alpha2.TargetCluster{{Name: "m1"}})
+}
+
 // A template that a policy released runs where it is, whatever else needs it.
 func TestReleasedDependencyStaysWhereItIs(t *testing.T) {
 	w := newWorld(t)

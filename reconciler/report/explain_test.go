@@ -126,7 +126,7 @@ func TestThePageAnswersTheTrouble(t *testing.T) {
 		{"what it needs", nil, members + policyWith("propagateDeps: true") + strings.Replace(four, "containers:", "volumes: [{name: v, configMap: {name: c}}, {name: w, configMap: {name: gone}}], containers:", 1) + configMap("c", "x"), "Deployment/web",
 			[]string{"needs ConfigMap default/c, which goes along", "needs ConfigMap default/gone, which is not in the source"}},
 		{"what needs it", nil, members + strings.Replace(policyWith("propagateDeps: true"), "{apiVersion: v1, kind: ConfigMap}, ", "", 1) + strings.Replace(four, "containers:", "volumes: [{name: v, configMap: {name: c}}], containers:", 1) + configMap("c", "x"), "ConfigMap/c",
-			[]string{"runs on: m1=2 m2=2", "needed by default/web-deployment"}},
+			[]string{"runs on: m1 m2\n", "none: it goes where what needs it goes", "needed by default/web-deployment"}},
 		{"an override for another member, resource, label, and path", nil, placed +
 			override("a", "{resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}], overrideRules: [{targetCluster: {clusterNames: [m3]}, overriders: {labelsOverrider: [{operator: add, value: {a: b}}]}}]}") +
 			override("b", "{resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: wbe}], overrideRules: [{overriders: {labelsOverrider: [{operator: add, value: {a: b}}]}}]}") +

@@ -104,7 +104,11 @@ func (e *Explanation) policySection() section {
 	s := section{title: "Policy"}
 	switch {
 	case e.Policy == nil:
-		s.add("none: %s", e.PolicyWhy)
+		why := e.PolicyWhy
+		if why == "" && len(e.DependencyOf) > 0 {
+			why = "it goes where what needs it goes"
+		}
+		s.add("none: %s", why)
 	default:
 		s.add("%s", cmp.Or(e.PolicyWhy, policy.Claim(e.Policy.Policy).String()))
 	}
