@@ -347,12 +347,16 @@ func without(annotations map[string]string, key string) map[string]string {
 // compilePriorities are the values of PriorityClasses by name.
 func compilePriorities(classes []*manifest.Object) (map[string]int32, []render.Finding) {
 	values := make(map[string]int32, len(classes))
+	var findings []render.Finding
 	for _, c := range classes {
-		if value, ok := c.Content["value"].(int64); ok {
-			values[c.Name] = int32(value)
+		value, ok := c.Content["value"].(int64)
+		if !ok || int64(int32(value)) != value {
+			findings = append(findings, c.Finding(render.Warning, "priority-value", []string{"value"}, "is no whole number of 32 bits, so no policy can use the class; correct it"))
+			continue
 		}
+		values[c.Name] = int32(value)
 	}
-	return values, nil
+	return values, findings
 }
 
 func labelsOf(o api.Object) map[string]string {
@@ -381,6 +385,9 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 		b.row.Schedule = &result
 	}
 	b.row.Clusters, b.row.Failure, b.row.Message = result.Clusters, string(result.Failure), result.Message
+	if result.Failure == "" && len(result.Clusters) == 0 && result.Message == "" && next.Spec.Replicas == 0 && len(next.Spec.Components) == 0 {
+		b.row.Message = nothingWanted
+	}
 	p.asked = p.asked || result.Trigger.Asks() && result.Trigger != schedule.Always
 	if !result.Wake.IsZero() {
 		p.wakeAt(result.Wake)
@@ -418,6 +425,9 @@ func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	peers.Put(next)
 	return result
 }
+
+// nothingWanted says why what was scheduled runs nowhere.
+const nothingWanted = "it has 0 replicas, so no member gets a copy"
 
 // scheduled is what the Scheduled condition says of success.
 const scheduled = "Binding has been scheduled successfully."

@@ -304,3 +304,27 @@ func TestAnotherSchedulersBindingIsLeftToIt(t *testing.T) {
 	want(t, "placed", w.placed("default/web-deployment"), "-")
 	want(t, "message", row(t, d, "default/web-deployment").Message, "schedulerName names another scheduler, which decides")
 }
+
+// A divided workload of no replicas that asks for something runs nowhere, and says so.
+func TestNoReplicasIsAReason(t *testing.T) {
+	web := strings.Replace(deployment("web", 0), "spec: {containers", "spec: {nodeSelector: {disk: ssd}, containers", 1)
+	w := newWorld(t)
+	d := w.push(fleet(1) + file("web.yaml", web, policyFor("a", "Deployment", divided)))
+	want(t, "placed", w.placed("default/web-deployment"), "-")
+	want(t, "message", row(t, d, "default/web-deployment").Message, "it has 0 replicas, so no member gets a copy")
+}
+
+func TestValueOfAPriorityClass(t *testing.T) {
+	class := func(name, value string) string {
+		return file(name+".yaml", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: "+name+"}\nvalue: "+value+"\n")
+	}
+	use := func(name string) string {
+		return policyFor(name, "ConfigMap "+name, everywhere+", schedulePriority: {priorityClassSource: KubePriorityClass, priorityClassName: "+name+"}")
+	}
+	w := newWorld(t)
+	d := w.push(fleet(1) + class("good", "7") + class("wide", "4294967303") +
+		file("c.yaml", configMap("good", "x"), configMap("wide", "x"), use("good"), use("wide")))
+	want(t, "findings", codes(d), []string{"error priority-class-missing c.yaml", "warning priority-value wide.yaml"})
+	want(t, "priority", w.binding("default/good-configmap").Spec.SchedulePriority.Priority, int32(7))
+	want(t, "placed", w.placed("default/wide-configmap"), "none")
+}

@@ -194,7 +194,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.quotas = last.quotas.again(m, quotas, compileQuotas)
 	c.others = last.others.again(m, others, ignored)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
-	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.others.findings, c.unused())
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.priorities.findings, c.others.findings, c.unused())
 	*kept = c
 	return c
 }
