@@ -304,7 +304,7 @@ func (c *Config) openRecord(ctx context.Context, what string) (_ *store.Store, d
 	if info, err := os.Stat(what); what == "none" || what != "" && err == nil && info.IsDir() {
 		return nil, nothing, nil
 	}
-	r, err := c.stateRemote()
+	r, err := c.ownStateRemote()
 	if err != nil || r == nil {
 		return nil, nothing, err
 	}
