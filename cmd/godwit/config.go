@@ -184,6 +184,9 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 		file, explicit = f.Value.String(), true
 	}
 	v.SetConfigFile(file)
+	if filepath.Ext(file) == "" {
+		v.SetConfigType("yaml") // which viper tells by the ending alone
+	}
 	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
