@@ -125,6 +125,7 @@ type Reconciler struct {
 	rules      *interpret.Interpreter // that the fleet keeps by
 	findings   string                 // what was last reported, so that it is said once
 	outages    map[string]bool        // likewise
+	missing    map[string]bool        // likewise, by commit of the source
 }
 
 // New prepares a Reconciler.
@@ -141,7 +142,7 @@ func New(c Config) *Reconciler {
 	if c.At == nil {
 		c.At = func(string) {}
 	}
-	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}}
+	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}, missing: map[string]bool{}}
 }
 
 // ErrNewer says that a newer program wrote the state branch; nothing was touched.
@@ -508,9 +509,13 @@ func (r *Reconciler) past(ctx context.Context) map[string]fs.FS {
 		}
 		snapshot, err := r.Source.At(ctx, commit)
 		if err != nil {
-			r.Log.Warn("an earlier commit of the source cannot be read", "commit", commit, "error", err)
+			if !r.missing[commit] {
+				r.missing[commit] = true
+				r.Log.Warn("an earlier commit of the source cannot be read", "commit", commit, "error", err)
+			}
 			continue
 		}
+		delete(r.missing, commit)
 		past[commit] = snapshot.FS
 	}
 	return past

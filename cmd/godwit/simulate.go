@@ -48,7 +48,7 @@ the fleets are random too.`,
 			if file == "" && random <= 0 {
 				return errors.New("nothing to play: give a scenario with -f, or --random N")
 			}
-			s := &simulation{Config: c, cmd: cmd, json: output == "json", sources: map[string]gitstate.Snapshot{}}
+			s := &simulation{Config: c, file: file, cmd: cmd, json: output == "json", sources: map[string]gitstate.Snapshot{}}
 			if file != "" {
 				if err := s.open(cmd.Context(), file); err != nil {
 					return err
@@ -72,6 +72,7 @@ type simulation struct {
 	*Config
 	cmd      *cobra.Command
 	json     bool
+	file     string
 	scenario *simulate.Scenario
 	sources  map[string]gitstate.Snapshot
 }
@@ -180,7 +181,7 @@ func (s *simulation) play(ctx context.Context, dir string) error {
 	})
 	fmt.Fprintf(s.cmd.ErrOrStderr(), "the record: git -C %s log %s\n", dir, s.State.Branch)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	return timeline.End(result.State)
 }
