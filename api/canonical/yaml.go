@@ -189,7 +189,8 @@ const foldAt = 80
 
 func appendText(dst []byte, s string, p place) []byte {
 	style := styleOf(s)
-	wide := p.column+len(s)+2 > foldAt && strings.Contains(s, " ")
+	width := len(s) + strings.Count(s, "'") + 2 // within single quotes each of them is two
+	wide := p.column+width > foldAt && strings.Contains(s, " ")
 	switch {
 	case style == plain && wide:
 		return appendFolded(dst, s, p)

@@ -322,3 +322,10 @@ func ExampleYAML() {
 	// - true
 	// - 8
 }
+
+// A quote within single quotes takes two columns, and lines are folded by columns.
+func TestQuotesCountTwiceWhereLinesAreFolded(t *testing.T) {
+	for n := range 40 {
+		checkYAML(t, map[string]any{"' ' ' a": "' ' " + strings.Repeat("'", n) + " a b"})
+	}
+}
