@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -441,9 +442,11 @@ func forLibrary(v any) any {
 		if v == nil {
 			return nil
 		}
-		m := make(map[string]any, len(v))
-		for k, e := range v {
-			m[validText(k)] = forLibrary(e)
+		keys := slices.Collect(maps.Keys(v))
+		sortKeys(keys)
+		m := make(yaml.MapSlice, 0, len(v)) // of a map the library would sort the keys itself, by chance where they have no order
+		for _, k := range keys {
+			m = append(m, yaml.MapItem{Key: validText(k), Value: forLibrary(v[k])})
 		}
 		return m
 	case []any:

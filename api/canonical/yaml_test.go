@@ -142,8 +142,17 @@ func TestAnyValueIsThatOfSigs(t *testing.T) {
 
 func checkYAML(t interface{ Fatalf(string, ...any) }, v any) {
 	got := string(YAML(v))
-	if want, ok := sigs(v); ok && got != want {
-		t.Fatalf("%#v is\n%s\nwant\n%s", v, got, want)
+	// The library's order of keys is none for some sets of them: it then depends on the order of a map, and
+	// ours is one of those that it gives.
+	const tries = 50
+	for i := range tries {
+		want, ok := sigs(v)
+		if !ok || got == want {
+			break
+		}
+		if i == tries-1 {
+			t.Fatalf("%#v is\n%s\nwant\n%s", v, got, want)
+		}
 	}
 	back, _, err := Decode([]byte(got))
 	if err != nil {
