@@ -119,6 +119,7 @@ func TestTimersOfAFailover(t *testing.T) {
 		t.Errorf("when that is over: %q", lines)
 	}
 	w.pass()
+	w.healthOf("m1", workv1alpha2.ResourceHealthy)
 	w.now = start.Add(71 * time.Second)
 	if lines = timersOf(t, w.explained()); len(lines) != 1 || !strings.HasPrefix(lines[0], "block m2 ") {
 		t.Errorf("after it: %q", lines)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
@@ -30,7 +31,7 @@ func sickPolicy(more string) string { return fmt.Sprintf(sickFor60, more) }
 // copyOf lets the copy of an object on a member be as given, applied as decided.
 func (w *world) copyOf(member string, id api.ID, health workv1alpha2.ResourceHealth, status string) {
 	w.facts(member, func(f *decide.MemberFacts) {
-		c := decide.CopyFacts{Applied: decide.AppliedAsDecided, Health: health}
+		c := decide.CopyFacts{Applied: decide.HashText(w.state.Works[record.WorkPath(member, id)].Hash), Health: health}
 		if status != "" {
 			c.Status = &runtime.RawExtension{Raw: []byte(status)}
 		}

@@ -47,7 +47,7 @@ func (w *world) up(member string) {
 // healthOf lets the copy of web on a member be as given, applied as decided.
 func (w *world) healthOf(member string, health workv1alpha2.ResourceHealth) {
 	w.facts(member, func(f *decide.MemberFacts) {
-		f.Copies[webID] = decide.CopyFacts{Applied: decide.AppliedAsDecided, Health: health}
+		f.Copies[webID] = decide.CopyFacts{Applied: decide.HashText(w.state.Works[record.WorkPath(member, webID)].Hash), Health: health}
 	})
 }
 

@@ -52,8 +52,7 @@ type MemberFacts struct {
 
 // CopyFacts is what is known of one object on one member.
 type CopyFacts struct {
-	// Applied is the hash of the work that was applied last; empty means none was, and
-	// AppliedAsDecided that it is the one decided, whichever that is.
+	// Applied is the hash of the work that was applied last; empty means none was.
 	Applied string
 	// Live is the object as observed; nil means not there or not seen yet.
 	Live api.Object
@@ -66,9 +65,6 @@ type CopyFacts struct {
 	// Gone: the object was to be deleted, and the member confirmed that nothing of ours is left of it.
 	Gone bool
 }
-
-// AppliedAsDecided stands for the hash of the work that was decided.
-const AppliedAsDecided = "*"
 
 // Reasons of CopyFacts, stable words that reach the user in appliedMessage.
 const (

@@ -200,7 +200,7 @@ func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.Aggregate
 	case seen.Reason != "":
 		item.AppliedMessage = seen.Reason + ": " + seen.Message
 		return item, true
-	case seen.Applied == "" || seen.Applied != AppliedAsDecided && seen.Applied != HashText(wanted.Hash):
+	case seen.Applied == "" || seen.Applied != HashText(wanted.Hash):
 		return item, false // on its way
 	}
 	item.Applied = true
