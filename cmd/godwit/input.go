@@ -29,8 +29,13 @@ type folder struct{ *source.Folder }
 
 var errNoHistory = errors.New("a folder has no earlier revisions; give the repository's URL instead")
 
-func (folder) At(context.Context, string) (gitstate.Snapshot, error) {
-	return gitstate.Snapshot{}, errNoHistory
+// At knows one revision: that of what is on disk.
+func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	snapshot, err := f.Fetch(ctx)
+	if err == nil && string(snapshot.Revision) != rev {
+		err = errNoHistory
+	}
+	return snapshot, err
 }
 
 // openSource opens what the configuration names. fresh reads Git through a clone of its own that is

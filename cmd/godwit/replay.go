@@ -51,8 +51,11 @@ Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 			if err := printReplay(cmd.OutOrStdout(), r, output); err != nil {
 				return err
 			}
-			if n := r.Summary.Differ + r.Summary.Unreadable; n > 0 {
-				return fmt.Errorf("%d of %d decisions do not come out as they are on record", n, n+r.Summary.Identical)
+			switch s := r.Summary; {
+			case s.Differ > 0:
+				return fmt.Errorf("%d of %d decisions do not come out as they are on record", s.Differ, s.Differ+s.Identical)
+			case s.Unreadable > 0:
+				return fmt.Errorf("%d decisions could not be made again", s.Unreadable)
 			}
 			return nil
 		},
