@@ -129,7 +129,7 @@ func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, 
 
 // explainPast decides again what a commit of the state branch records: from the state before, with the
 // source and the clock of that time and what was recorded of members.
-func (c *Config) explainPast(ctx context.Context, src snapshots, branch *store.Store, q question) (*report.Explanation, error) {
+func (c *Config) explainPast(ctx context.Context, src snapshots, branch reconciler.History, q question) (*report.Explanation, error) {
 	commit, err := commitAt(ctx, branch, q.at)
 	if err != nil {
 		return nil, fmt.Errorf("--at: %w", err)
@@ -183,7 +183,7 @@ func (c *Config) explainPast(ctx context.Context, src snapshots, branch *store.S
 
 // past is where the past of what is explained is read.
 type past struct {
-	*store.Store
+	reconciler.History
 	*report.Explanation
 }
 
@@ -198,7 +198,7 @@ func (p past) since(ctx context.Context, from string) error {
 		namespace, name = "", namespace
 	}
 	path := record.BindingKey{Namespace: namespace, Name: name}.Path()
-	head, err := commitAt(ctx, p.Store, from)
+	head, err := commitAt(ctx, p.History, from)
 	if errors.Is(err, errNoCommits) {
 		return nil
 	}
@@ -289,7 +289,7 @@ func momentOf(c store.Commit) report.Moment {
 	return m
 }
 
-func stateAt(ctx context.Context, branch *store.Store, rev string) (*record.State, error) {
+func stateAt(ctx context.Context, branch reconciler.History, rev string) (*record.State, error) {
 	tree, err := branch.At(ctx, rev)
 	if err != nil {
 		return nil, err
@@ -297,38 +297,16 @@ func stateAt(ctx context.Context, branch *store.Store, rev string) (*record.Stat
 	return decodeState(tree.FS, cmp.Or(rev, "branch"))
 }
 
-// openRecord opens a clone of the state branch that done throws away. It is nil where the state is a
-// folder, or none, or where there is no such branch and nobody asked for one.
-func (c *Config) openRecord(ctx context.Context, what string) (_ *store.Store, done func(), err error) {
+// openRecord opens the state branch to look at its past. It is nil where the state is a folder, or none,
+// or where there is no such branch and nobody asked for one.
+func (c *Config) openRecord(ctx context.Context, what string) (_ stateReader, done func(), err error) {
 	nothing := func() {}
 	if info, err := os.Stat(what); what == "none" || what != "" && err == nil && info.IsDir() {
 		return nil, nothing, nil
 	}
-	r, err := c.ownStateRemote()
-	if err != nil || r == nil {
-		return nil, nothing, err
+	branch, done, err := c.openState(ctx, what)
+	if what == "" && errors.Is(err, errNoState) {
+		return nil, nothing, nil
 	}
-	dir, err := os.MkdirTemp("", "godwit-state-")
-	if err != nil {
-		return nil, nil, err
-	}
-	clean := func() { os.RemoveAll(dir) }
-	s, err := store.Open(ctx, store.Options{Remote: r, Branch: strings.TrimPrefix(cmp.Or(what, c.State.Branch), "refs/heads/"), Dir: dir})
-	if err != nil {
-		clean()
-		return nil, nil, err
-	}
-	done = func() { s.Close(); clean() }
-	tree, err := s.Load(ctx)
-	switch {
-	case err != nil:
-	case tree.Offline != nil:
-		err = fmt.Errorf("read the state branch: %w; to go on without it use --state none", tree.Offline)
-	case tree.Head == "" && what != "":
-		err = fmt.Errorf("--state %s: there is no such branch and no such folder", what)
-	default:
-		return s, done, nil
-	}
-	done()
-	return nil, nil, err
+	return branch, done, err
 }

@@ -66,7 +66,7 @@ func (w *WhatIf) Compare(cluster string, before, after *Loss) {
 			}
 			return 1
 		}
-		return strings.Compare(a.Resource.String(), b.Resource.String())
+		return cmp.Or(strings.Compare(a.Resource.String(), b.Resource.String()), strings.Compare(a.Resource.APIVersion, b.Resource.APIVersion))
 	})
 	w.Clusters = append(w.Clusters, c)
 }
