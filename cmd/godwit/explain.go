@@ -130,7 +130,7 @@ func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, 
 // explainPast decides again what a commit of the state branch records: from the state before, with the
 // source and the clock of that time and what was recorded of members.
 func (c *Config) explainPast(ctx context.Context, src snapshots, branch reconciler.History, q question) (*report.Explanation, error) {
-	commit, err := commitAt(ctx, branch, q.at)
+	commit, err := commitAt(ctx, branch, c.stateRev(q.state, q.at))
 	if err != nil {
 		return nil, fmt.Errorf("--at: %w", err)
 	}

@@ -214,6 +214,15 @@ func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, d
 	return s, done, nil
 }
 
+// stateRev is a revision as the open state branch knows it, which may be read under another name than the
+// one that people give it.
+func (c *Config) stateRev(branch, rev string) string {
+	if past, ok := strings.CutPrefix(rev, cmp.Or(branch, c.State.Branch)); ok && (past == "" || past[0] == '~') {
+		return "HEAD" + past
+	}
+	return rev
+}
+
 // kept reads what may be shown of a state whose files go away.
 func (*Config) kept(state *record.State, err error) (*record.State, error) {
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,12 +106,7 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 	if !isRange {
 		from, to = "", revs
 	}
-	for _, rev := range []*string{&from, &to} {
-		// The branch may be read under another name than the one that people give it.
-		if past, ok := strings.CutPrefix(*rev, cmp.Or(branch, c.State.Branch)); ok && (past == "" || past[0] == '~') {
-			*rev = "HEAD" + past
-		}
-	}
+	from, to = c.stateRev(branch, from), c.stateRev(branch, to)
 	first, err := commitAt(ctx, h, to)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", to, err)
