@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -117,15 +116,5 @@ func failClusters(given []string) ([]string, error) {
 }
 
 func printLoss(cmd *cobra.Command, l *report.Loss, output string) error {
-	w := cmd.OutOrStdout()
-	switch output {
-	case "json":
-		return writeJSON(w, l)
-	case "yaml":
-		return writeYAML(w, l)
-	case "markdown":
-		_, err := io.WriteString(w, l.Markdown())
-		return err
-	}
-	return l.Text(w)
+	return printReport(cmd.OutOrStdout(), output, l, l.Markdown, l.Text)
 }

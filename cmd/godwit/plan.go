@@ -183,19 +183,11 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 }
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
-	w := cmd.OutOrStdout()
-	switch output {
-	case "json":
-		return writeJSON(w, plan)
-	case "yaml":
-		return writeYAML(w, plan)
-	case "markdown":
-		_, err := io.WriteString(w, plan.Markdown())
-		return err
-	}
-	plan.Text(w, style(cmd, w), output == "wide")
-	if plan.WhatIf != nil {
-		return plan.WhatIf.Text(w)
-	}
-	return nil
+	return printReport(cmd.OutOrStdout(), output, plan, plan.Markdown, func(w io.Writer) error {
+		plan.Text(w, style(cmd, w), output == "wide")
+		if plan.WhatIf != nil {
+			return plan.WhatIf.Text(w)
+		}
+		return nil
+	})
 }

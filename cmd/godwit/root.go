@@ -112,3 +112,17 @@ func writeYAML(w io.Writer, v any) error {
 	_, err = w.Write(text)
 	return err
 }
+
+// printReport prints a report in one of the forms that reports have.
+func printReport(w io.Writer, output string, v any, markdown func() string, text func(io.Writer) error) error {
+	switch output {
+	case "json":
+		return writeJSON(w, v)
+	case "yaml":
+		return writeYAML(w, v)
+	case "markdown":
+		_, err := io.WriteString(w, markdown())
+		return err
+	}
+	return text(w)
+}
