@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
@@ -85,15 +84,12 @@ func (c *Config) validate(ctx context.Context, paths []string) ([]render.Finding
 		}
 		fsys = snapshot.FS
 	}
-	in := decide.Input{Previous: record.New(), Now: time.Now(), Options: c.options()}
+	in := decide.Input{Now: time.Now(), Options: c.options()}
 	in.Source.FS = fsys
-	d, err := decide.Next(in)
-	if err != nil {
-		return nil, err
-	}
+	all := decide.Findings(in)
 	below, err := relative(filepath.Join(root, c.Source.Path), paths)
 	if err != nil || len(below) == 0 {
-		return append([]render.Finding{}, d.Findings...), err
+		return append([]render.Finding{}, all...), err
 	}
 	for i, p := range below {
 		if _, err := fs.Stat(fsys, p); errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +97,7 @@ func (c *Config) validate(ctx context.Context, paths []string) ([]render.Finding
 		}
 	}
 	findings := []render.Finding{}
-	for _, f := range d.Findings {
+	for _, f := range all {
 		if slices.ContainsFunc(below, func(p string) bool { return p == "." || f.File == p || strings.HasPrefix(f.File, p+"/") }) {
 			findings = append(findings, f)
 		}

@@ -63,6 +63,8 @@ type Options struct {
 	Version string
 	// Explain asks for verdicts and steps; without it only what changes is explained.
 	Explain bool
+	// unwritten: only findings are asked for, so that works need no text and no hash.
+	unwritten bool
 }
 
 func (o Options) withDefaults() Options {
@@ -223,6 +225,22 @@ type HeldDeletion struct {
 
 // Next decides. The error is that of a state or source that cannot be read at all.
 func Next(in Input) (*Decision, error) {
+	p := decide(in)
+	if err := p.conclude(); err != nil {
+		return nil, err
+	}
+	return p.Decision, nil
+}
+
+// Findings are those of the decision that Next makes of a source without a previous state. They cost less, since nothing
+// is written down. What else it finds out stays in in.Memo, if there is one, for another call of Findings.
+func Findings(in Input) []render.Finding {
+	in.Previous, in.Options.unwritten = nil, true
+	return decide(in).Findings
+}
+
+// decide takes all steps but the last, which compares with the state before.
+func decide(in Input) *pass {
 	in.Options = in.Options.withDefaults()
 	in.Now = in.Now.UTC().Truncate(time.Second)
 	if in.Previous == nil {
@@ -263,13 +281,10 @@ func Next(in Input) (*Decision, error) {
 	if p.Options.Explain {
 		p.explain()
 	}
-	if err := p.conclude(); err != nil {
-		return nil, err
-	}
 	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)
-	return p.Decision, nil
+	return p
 }
 
 // pass is one call of Next, passed from stage to stage.
