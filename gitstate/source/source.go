@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -274,6 +272,8 @@ func (s *Source) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot,
 	}, nil
 }
 
+func author(c *object.Commit) string { return fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email) }
+
 // revision is a name and steps back from it, as in main~2^2.
 var revision = regexp.MustCompile(`^(.+?)((?:[~^][0-9]*)*)$`)
 
@@ -296,40 +296,11 @@ func (s *Source) At(ctx context.Context, rev string) (gitstate.Snapshot, error) 
 	if err != nil {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: revision %s: %w", s.o.Remote, rev, err)
 	}
-	hash, err = s.back(commit, parts[2])
+	hash, err = s.objects.back(commit, parts[2])
 	if err != nil {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: revision %s: %w", s.o.Remote, rev, err)
 	}
 	return s.snapshot(hash, branch)
-}
-
-// back follows steps such as ~2^2 from a commit.
-func (s *Source) back(commit *object.Commit, steps string) (plumbing.Hash, error) {
-	for _, step := range regexp.MustCompile(`[~^][0-9]*`).FindAllString(steps, -1) {
-		n := 1
-		if len(step) > 1 {
-			var err error
-			if n, err = strconv.Atoi(step[1:]); err != nil {
-				return plumbing.ZeroHash, err
-			}
-		}
-		// ^n is the nth parent, ~n the first parent of the first parent and so on.
-		times, parent := n, 0
-		if step[0] == '^' {
-			times, parent = min(n, 1), n-1
-		}
-		for range times {
-			if parent >= len(commit.ParentHashes) {
-				return plumbing.ZeroHash, fmt.Errorf("commit %s has no such parent: %w", commit.Hash, remote.ErrNotFound)
-			}
-			next, err := s.objects.commit(commit.ParentHashes[parent])
-			if err != nil {
-				return plumbing.ZeroHash, err
-			}
-			commit = next
-		}
-	}
-	return commit.Hash, nil
 }
 
 // resolve finds what a name without steps stands for, and the branch if it is one.
@@ -339,9 +310,12 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 			return hash, s.branch, nil
 		}
 	}
-	hash, err = s.byHash(name)
-	if !errors.Is(err, remote.ErrNotFound) {
-		return hash, "", err
+	hash, err = s.objects.byHash(name)
+	switch {
+	case err == nil:
+		return hash, "", nil
+	case !errors.Is(err, remote.ErrNotFound):
+		return hash, "", fmt.Errorf("revision %s: %w", name, err)
 	}
 	found, err := s.o.Remote.Advertise(ctx)
 	if err != nil {
@@ -377,49 +351,9 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 		if err := s.update(ctx, s.dir("repo"), all...); err != nil {
 			return hash, "", err
 		}
-		if hash, err := s.byHash(name); err == nil {
+		if hash, err := s.objects.byHash(name); err == nil {
 			return hash, "", nil
 		}
 	}
 	return hash, "", fmt.Errorf("source %s: revision %s: %w", s.o.Remote, name, remote.ErrNotFound)
-}
-
-// byHash finds a commit in the clone by its hash or the start of it.
-func (s *Source) byHash(name string) (plumbing.Hash, error) {
-	missing := fmt.Errorf("revision %s: %w", name, remote.ErrNotFound)
-	if !isHex(name) {
-		return plumbing.ZeroHash, missing
-	}
-	if plumbing.IsHash(name) {
-		if hash := plumbing.NewHash(name); s.objects.has(hash) {
-			return hash, nil
-		}
-		return plumbing.ZeroHash, missing
-	}
-	start, err := hex.DecodeString(name[:len(name)/2*2])
-	if err != nil {
-		return plumbing.ZeroHash, missing
-	}
-	hashes, err := s.objects.starting(start)
-	if err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("revision %s: %w", name, err)
-	}
-	var found []plumbing.Hash
-	for _, hash := range hashes {
-		if strings.HasPrefix(hash.String(), name) && s.objects.isCommit(hash) {
-			found = append(found, hash)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return plumbing.ZeroHash, missing
-	case 1:
-		return found[0], nil
-	}
-	return plumbing.ZeroHash, fmt.Errorf("revision %s: several commits start so; use more digits", name)
-}
-
-// isHex tells whether a name can be a hash or the start of one.
-func isHex(name string) bool {
-	return len(name) >= 4 && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }
