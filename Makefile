@@ -57,7 +57,7 @@ golden: ## rewrite the golden files; read the diff before you commit it
 
 .PHONY: bench
 bench: ## the benchmarks, each beside its peer where there is one
-	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./reconciler/observe ./reconciler/report ./api/...
+	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./reconciler/observe ./reconciler/report ./api/... ./cmd/godwit
 
 .PHONY: lint fmt vet
 lint: fmt vet layers ## formatting, vet, layers
