@@ -91,7 +91,7 @@ func (a *approved) print(cmd *cobra.Command, output string) error {
 		return nil
 	case a.Commit == "":
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: to approve these and nothing else, add --seen %s in place of --list\n", a.Seen)
-		return report.WaitingText(w, a.Items)
+		return report.WaitingText(w, style(cmd, w), a.Items)
 	}
 	for _, item := range a.Items {
 		fmt.Fprintln(w, "approved:", report.Flat(item.String()))

@@ -71,8 +71,7 @@ source of that time.`,
 				_, err := io.WriteString(cmd.OutOrStdout(), e.Markdown())
 				return err
 			}
-			e.Text(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()))
-			return nil
+			return e.Text(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().StringVar(&q.state, "state", "", "previous state: a branch, a folder, or none (default: the state branch, if there is one)")

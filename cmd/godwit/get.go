@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +21,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/reconciler/inspect"
 	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/reconciler/report"
 	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
@@ -260,7 +259,9 @@ func (v *view) print(kinds [][]reply) error {
 			if printed++; printed > 1 {
 				fmt.Fprintln(v.cmd.OutOrStdout())
 			}
-			printTable(v.cmd.OutOrStdout(), lines)
+			if err := report.Table(v.cmd.OutOrStdout(), style(v.cmd, v.cmd.OutOrStdout()), lines); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
@@ -282,14 +283,6 @@ func (v *view) print(kinds [][]reply) error {
 		fmt.Fprintf(v.cmd.ErrOrStderr(), "No resources found in %s namespace.\n", v.query.Namespace)
 	}
 	return nil
-}
-
-func printTable(out io.Writer, lines [][]string) {
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	for _, cells := range lines {
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	w.Flush()
 }
 
 // everyMember stands in the CLUSTER column of a total; no member can have the name.

@@ -159,5 +159,5 @@ func printHistory(cmd *cobra.Command, entries []report.Entry, output string) err
 		fmt.Fprintln(cmd.ErrOrStderr(), "No decisions found")
 		return nil
 	}
-	return report.HistoryText(w, entries)
+	return report.HistoryText(w, style(cmd, w), entries)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -116,5 +117,5 @@ func failClusters(given []string) ([]string, error) {
 }
 
 func printLoss(cmd *cobra.Command, l *report.Loss, output string) error {
-	return printReport(cmd.OutOrStdout(), output, l, l.Markdown, l.Text)
+	return printReport(cmd.OutOrStdout(), output, l, l.Markdown, func(w io.Writer) error { return l.Text(w, style(cmd, w)) })
 }

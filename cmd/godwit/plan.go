@@ -184,10 +184,10 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
 	return printReport(cmd.OutOrStdout(), output, plan, plan.Markdown, func(w io.Writer) error {
-		plan.Text(w, style(cmd, w), output == "wide")
-		if plan.WhatIf != nil {
-			return plan.WhatIf.Text(w)
+		s := style(cmd, w)
+		if err := plan.Text(w, s, output == "wide"); err != nil || plan.WhatIf == nil {
+			return err
 		}
-		return nil
+		return plan.WhatIf.Text(w, s)
 	})
 }

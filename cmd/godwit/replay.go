@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 			if err != nil {
 				return err
 			}
-			if err := printReplay(cmd.OutOrStdout(), r, output); err != nil {
+			if err := printReplay(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), r, output); err != nil {
 				return err
 			}
 			switch s := r.Summary; {
@@ -171,19 +170,18 @@ func (r *replayed) add(one replayedCommit) {
 	}
 }
 
-func printReplay(w io.Writer, r *replayed, output string) error {
+func printReplay(w io.Writer, s report.Style, r *replayed, output string) error {
 	switch output {
 	case "json":
 		return writeJSON(w, r)
 	case "yaml":
 		return writeYAML(w, r)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "COMMIT\tTIME\tRESULT\tSUBJECT")
+	rows := [][]string{{"COMMIT", "TIME", "RESULT", "SUBJECT"}}
 	for _, one := range r.Items {
-		fmt.Fprintf(t, "%.7s\t%s\t%s\t%s\n", one.Commit, one.Time, one.Result, report.Flat(one.Subject))
+		rows = append(rows, []string{fmt.Sprintf("%.7s", one.Commit), one.Time, one.Result, one.Subject})
 	}
-	if err := t.Flush(); err != nil {
+	if err := report.Table(w, s, rows); err != nil {
 		return err
 	}
 	for _, one := range r.Items {

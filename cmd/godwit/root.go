@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
-
-	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 // newRoot is the command tree. stop ends the context of a command that was asked to stop.
@@ -57,13 +53,6 @@ func logger(cmd *cobra.Command, c *Config) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
 	}
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
-}
-
-// style is coloured on a terminal, unless the user says otherwise.
-func style(cmd *cobra.Command, w io.Writer) report.Style {
-	off, _ := cmd.Flags().GetBool("no-color")
-	f, ok := w.(*os.File)
-	return report.Style{Colour: ok && !off && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))}
 }
 
 // nameOf makes a folder's name of a URL or path: readable, and different for different ones.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -208,18 +207,17 @@ func (w Waiting) String() string {
 }
 
 // WaitingText prints a list as a table for a terminal.
-func WaitingText(w io.Writer, waits []Waiting) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, "KIND\tCLUSTER\tOBJECT\tSINCE\tMESSAGE")
+func WaitingText(w io.Writer, s Style, waits []Waiting) error {
+	rows := [][]string{{"KIND", "CLUSTER", "OBJECT", "SINCE", "MESSAGE"}}
 	for _, x := range waits {
 		object, since := "-", "-"
 		if x.Resource != nil {
-			object = flat(x.Resource.String())
+			object = x.Resource.String()
 		}
 		if x.Since != nil {
 			since = x.Since.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", x.Kind, cmp.Or(flat(x.Cluster), "-"), object, since, flat(x.Message))
+		rows = append(rows, []string{x.Kind, cmp.Or(x.Cluster, "-"), object, since, x.Message})
 	}
-	return t.Flush()
+	return Table(w, s, rows)
 }

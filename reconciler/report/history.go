@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -729,13 +728,12 @@ func (e Entry) cells() []string {
 var historyHeads = []string{"TIME", "COMMIT", "REASON", "BINDING", "FROM", "TO", "MESSAGE"}
 
 // HistoryText prints the lines as a table for a terminal.
-func HistoryText(w io.Writer, entries []Entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, strings.Join(historyHeads, "\t"))
+func HistoryText(w io.Writer, s Style, entries []Entry) error {
+	rows := [][]string{historyHeads}
 	for _, e := range entries {
-		fmt.Fprintln(t, strings.Join(e.cells(), "\t"))
+		rows = append(rows, e.cells())
 	}
-	return t.Flush()
+	return Table(w, s, rows)
 }
 
 // HistoryMarkdown is the lines as a table of Markdown; what does not fit is counted.

@@ -285,7 +285,7 @@ func TestHistoryKeepsATerminalSafe(t *testing.T) {
 		Author: "Eve\x1b]0;title\x07 <e>", From: []report.Target{{Name: "m\u202e1", Replicas: 1}}, To: []report.Target{},
 	}}
 	var text bytes.Buffer
-	if err := report.HistoryText(&text, entries); err != nil {
+	if err := report.HistoryText(&text, report.Style{}, entries); err != nil {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{"text": text.String(), "markdown": report.HistoryMarkdown(entries)} {

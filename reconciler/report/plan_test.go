@@ -145,7 +145,7 @@ func TestText(t *testing.T) {
 		t.Error("colour where none was asked for")
 	}
 	stripped := colour.String()
-	for _, code := range []string{"31", "32", "33", "36", "0"} {
+	for _, code := range []string{"1", "31", "32", "33", "36", "0"} {
 		stripped = strings.ReplaceAll(stripped, "\x1b["+code+"m", "")
 	}
 	if diff := cmp.Diff(plain.String(), stripped); diff != "" {

@@ -3,24 +3,14 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
 )
 
-// Style colours text; the zero value leaves it plain.
-type Style struct{ Colour bool }
-
-func (s Style) paint(code, text string) string {
-	if !s.Colour {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-var severityColour = map[render.Severity]string{render.Error: "31", render.Warning: "33", render.Info: "36"}
+var severityColour = map[render.Severity]string{render.Error: bad, render.Warning: heed, render.Info: plain}
 
 // Findings prints one line each, as compilers do.
 func Findings(w io.Writer, s Style, findings []render.Finding) {
@@ -48,42 +38,71 @@ func clean(s string) string {
 
 // Text prints the plan for a terminal: findings, what is held, bindings that change, templates that
 // run nowhere, and the diffs of works.
-func (p *Plan) Text(w io.Writer, s Style, wide bool) {
-	Findings(w, s, p.Findings)
+func (p *Plan) Text(w io.Writer, s Style, wide bool) error {
+	return p.TextAround(w, s, wide, func(w io.Writer) error {
+		for i, g := range p.changes() {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			line := fmt.Sprintf("%s %s on %s", g.Change, flat(g.Resource.String()), flat(some(g.members)))
+			if err := prose(w, s, "", "  ", title, line); err != nil {
+				return err
+			}
+			PrintDiff(w, s, g.Diff())
+		}
+		return nil
+	})
+}
+
+// TextAround is Text where somebody else shows the diffs of works, if there are any.
+func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer) error) error {
+	var parts []func() error // an empty line between two
 	if len(p.Findings) > 0 {
-		fmt.Fprintln(w)
+		parts = append(parts, func() error { Findings(w, s, p.Findings); return nil })
 	}
-	for _, h := range p.Held {
-		fmt.Fprintf(w, "%s %s on %s: %s\n", s.paint("33", "held:"), flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
+	if len(p.Held) > 0 {
+		parts = append(parts, func() error { return p.held(w, s) })
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	rows := 0
+	rows := [][]string{{"BINDING", "CHANGE", "BEFORE", "AFTER", "POLICY", "MESSAGE"}}
 	for _, b := range p.Bindings {
 		if b.Change == decide.Unchanged && b.Failure == "" && !wide {
 			continue
 		}
-		if rows++; rows == 1 {
-			fmt.Fprintln(t, "BINDING\tCHANGE\tBEFORE\tAFTER\tPOLICY\tMESSAGE")
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", flat(b.Key()), b.Change, targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), flat(b.message()))
+		rows = append(rows, []string{b.Key(), string(b.Change), targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), b.message()})
 	}
-	t.Flush()
+	if len(rows) > 1 {
+		parts = append(parts, func() error { return Table(w, s, rows) })
+	}
 	if len(p.Unbound) > 0 {
-		if rows > 0 {
+		rows := [][]string{{"UNBOUND", "WHY"}}
+		for _, u := range p.Unbound {
+			rows = append(rows, []string{u.Resource.String(), u.Message})
+		}
+		parts = append(parts, func() error { return Table(w, s, rows) })
+	}
+	if slices.ContainsFunc(p.Works, func(w Work) bool { return w.Change != decide.Unchanged }) {
+		parts = append(parts, func() error { return diffs(w) })
+	}
+	parts = append(parts, func() error { return prose(w, s, "", "  ", "", p.Line()) })
+	for i, print := range parts {
+		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		t = tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-		fmt.Fprintln(t, "UNBOUND\tWHY")
-		for _, u := range p.Unbound {
-			fmt.Fprintf(t, "%s\t%s\n", flat(u.Resource.String()), flat(u.Message))
+		if err := print(); err != nil {
+			return err
 		}
-		t.Flush()
 	}
-	for _, g := range p.changes() {
-		fmt.Fprintf(w, "\n%s %s on %s\n", g.Change, flat(g.Resource.String()), flat(some(g.members)))
-		PrintDiff(w, s, g.Diff())
+	return nil
+}
+
+func (p *Plan) held(w io.Writer, s Style) error {
+	for _, h := range p.Held {
+		line := fmt.Sprintf("held: %s on %s: %s", flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
+		if err := prose(w, s, "", "  ", heed, line); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(w, "\n%s\n", p.Line())
+	return nil
 }
 
 // shown is how many members are named where a diff is the same for many. The table above names all.
@@ -119,11 +138,11 @@ func PrintDiff(w io.Writer, s Style, diff string) {
 		code := ""
 		switch {
 		case strings.HasPrefix(line, "+"):
-			code = "32"
+			code = good
 		case strings.HasPrefix(line, "-"):
-			code = "31"
+			code = bad
 		case strings.HasPrefix(line, "@@"):
-			code = "36"
+			code = plain
 		}
 		line = clean(strings.TrimSuffix(line, "\n"))
 		if code != "" {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // WhatIf is what would come of each member's death once a plan is carried out.
@@ -87,19 +86,21 @@ func (c *WhatIfCluster) worse() []WhatIfChange {
 }
 
 // Text prints it for people.
-func (w *WhatIf) Text(out io.Writer) error {
-	fmt.Fprintln(out, "\nIf a member died after this:")
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "CLUSTER\tMOVE\tIN PART\tSTAY\tWORSE THAN BEFORE")
+func (w *WhatIf) Text(out io.Writer, s Style) error {
+	fmt.Fprintln(out, "\n"+s.paint(title, "If a member died after this:"))
+	rows := [][]string{{"CLUSTER", "MOVE", "IN PART", "STAY", "WORSE THAN BEFORE"}}
 	for _, c := range w.Clusters {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", flat(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, flat(c.worseText()))
+		rows = append(rows, []string{c.Cluster, fmt.Sprint(c.Summary.Moves), fmt.Sprint(c.Summary.Partly), fmt.Sprint(c.Summary.Stays), c.worseText()})
 	}
-	if err := t.Flush(); err != nil {
+	if err := Table(out, s, rows); err != nil {
 		return err
 	}
 	for _, c := range w.Clusters {
 		for _, x := range c.worse() {
-			fmt.Fprintf(out, "  %s: %s: %s before, %s now: %s\n", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+			line := fmt.Sprintf("%s: %s: %s before, %s now: %s", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+			if err := prose(out, s, "  ", "  ", bad, line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

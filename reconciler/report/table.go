@@ -1,0 +1,352 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// Style says who reads a text; the zero value is for programs: plain, and each row on one line.
+type Style struct {
+	Colour bool
+	// Width is how many columns the terminal has; 0 breaks no line.
+	Width int
+}
+
+func (s Style) paint(code, text string) string {
+	if !s.Colour || code == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Colours by what they say.
+const (
+	good  = "32" // green
+	bad   = "31" // red
+	heed  = "33" // yellow
+	plain = "36" // cyan
+	title = "1"  // bold
+)
+
+// wordColours are by the head of the column that the word stands in. Nothing is said by a colour alone.
+var wordColours = map[string]map[string]string{
+	"CHANGE":  {"added": good, "removed": bad, "moved": heed, "scaled": plain, "updated": plain},
+	"OUTCOME": {"moves": good, "partly": heed, "stays": bad, "chosen": good, "kept": good, "refused": bad},
+	"RESULT":  {"identical": good, "differs": bad, "unreadable": bad, "person": plain},
+	"READY":   {"True": good, "False": bad, "Unknown": heed},
+	"HEALTH":  {"Healthy": good, "Unhealthy": bad, "Unknown": heed},
+	"APPLIED": {"no": bad},
+}
+
+// Table prints rows below each other in columns, as kubectl does; the first is the head. On a terminal that is too
+// narrow, cells go on below themselves in their column: nothing is cut. Words stay whole where that is possible, and are
+// parted behind signs such as / and - before they are parted anywhere. Where even that leaves no room, rows are as long
+// as they are.
+func Table(w io.Writer, s Style, rows [][]string) error { return table(w, s, 0, rows) }
+
+func table(w io.Writer, s Style, indent int, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		cells[i] = make([]string, len(row))
+		for j, text := range row {
+			cells[i][j] = flat(text)
+		}
+	}
+	room := 0
+	if s.Width > 0 {
+		room = max(1, s.Width-indent)
+	}
+	widths, gap := columns(cells, room)
+	var b strings.Builder
+	for _, row := range cells {
+		parts, height := make([][]string, len(row)), 1
+		for j, text := range row {
+			parts[j] = wrap(text, widths[j], anywhere)
+			height = max(height, len(parts[j]))
+		}
+		for line := range height {
+			start, end := indent, 0 // of this column, and of what is on the line
+			for j := range row {
+				if part := at(parts[j], line); part != "" {
+					b.WriteString(strings.Repeat(" ", start-end))
+					b.WriteString(s.paint(wordColours[at(cells[0], j)][row[j]], part))
+					end = start + columnsOf(part)
+				}
+				start += widths[j] + gap
+			}
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func at(row []string, i int) string {
+	if i < len(row) {
+		return row[i]
+	}
+	return ""
+}
+
+const (
+	// wideGap and narrowGap stand between columns.
+	wideGap, narrowGap = 3, 2
+	// A column with more than longText is one of sentences, which gives way first.
+	longText = 48
+	// leastColumn is how narrow a column may become where words are parted anywhere.
+	leastColumn = 8
+)
+
+// partings are ways to part words, from the best to the worst: not at all, behind signs between names, behind other signs,
+// and anywhere.
+var partings = []string{"", "/,", "/,-._:@", "any"}
+
+const anywhere = 3
+
+// yields are tried in order, until columns have room enough: what is not a sentence stays on one line or may be broken,
+// words are parted so, and sentences keep columns so wide at least.
+var yields = []struct {
+	whole    bool
+	how      int
+	sentence int
+}{{true, 0, 24}, {false, 0, 24}, {false, 0, 16}, {false, 1, 24}, {false, 1, 16}, {false, 2, 24}, {false, 2, 16}, {false, anywhere, leastColumn}}
+
+// columns returns how wide each column is made, and the gap between two. room is 0 where there is no limit.
+func columns(rows [][]string, room int) (widths []int, gap int) {
+	natural := widest(rows, columnsOf)
+	fits := func(widths []int, gap int) bool {
+		total := gap * (len(widths) - 1)
+		for _, n := range widths {
+			total += n
+		}
+		return total <= room
+	}
+	switch {
+	case room == 0 || fits(natural, wideGap):
+		return natural, wideGap
+	case fits(natural, narrowGap):
+		return natural, narrowGap
+	}
+	for _, y := range yields {
+		least := widest(rows, func(text string) int { return longest(text, y.how) })
+		for j, n := range natural {
+			switch {
+			case y.how == anywhere:
+				least[j] = min(n, leastColumn)
+			case n > longText:
+				least[j] = max(least[j], y.sentence)
+			case y.whole:
+				least[j] = n
+			}
+		}
+		if fits(least, narrowGap) {
+			widths = share(least, natural, room-narrowGap*(len(natural)-1))
+			// What breaking at blanks leaves empty goes back.
+			used := make([]int, len(widths))
+			for _, row := range rows {
+				for j, text := range row {
+					for _, part := range wrap(text, widths[j], anywhere) {
+						used[j] = max(used[j], columnsOf(part))
+					}
+				}
+			}
+			if fits(used, wideGap) {
+				return used, wideGap
+			}
+			return used, narrowGap
+		}
+	}
+	return natural, wideGap
+}
+
+// widest is the greatest measure of each column.
+func widest(rows [][]string, measure func(string) int) (all []int) {
+	for _, row := range rows {
+		for j, text := range row {
+			if j == len(all) {
+				all = append(all, 0)
+			}
+			all[j] = max(all[j], measure(text))
+		}
+	}
+	return all
+}
+
+// longest is the width of the longest part of a text that is parted so.
+func longest(text string, how int) (n int) {
+	for word := range strings.FieldsSeq(text) {
+		for _, part := range parted(word, how) {
+			n = max(n, columnsOf(part))
+		}
+	}
+	return n
+}
+
+// share gives columns the room there is beyond the least: each time to the one that takes the most lines.
+func share(least, natural []int, room int) []int {
+	widths := make([]int, len(least))
+	for j, n := range least {
+		widths[j] = n
+		room -= n
+	}
+	for ; room > 0; room-- {
+		to := -1
+		for j, n := range natural {
+			if widths[j] < n && (to < 0 || n*max(widths[to], 1) > natural[to]*max(widths[j], 1)) {
+				to = j
+			}
+		}
+		if to < 0 {
+			break
+		}
+		widths[to]++
+	}
+	return widths
+}
+
+// wrap breaks a text at blanks into lines that are no wider than room; a word that is wider is parted as gently as goes,
+// and no worse than by the last way. 0 breaks nothing.
+func wrap(text string, room, last int) (lines []string) {
+	if room <= 0 || columnsOf(text) <= room {
+		return []string{text}
+	}
+	line, used := "", 0
+	put := func(glue, part string) {
+		n := columnsOf(part)
+		if used > 0 && used+len(glue)+n > room {
+			lines, line, used = append(lines, line), "", 0
+		}
+		if used > 0 {
+			line += glue
+			used += len(glue)
+		}
+		line += part
+		used += n
+	}
+	for word := range strings.FieldsSeq(text) {
+		how := 0
+		for how < last && longest(word, how) > room {
+			how++
+		}
+		for i, part := range parted(word, how) {
+			if i == 0 {
+				put(" ", part)
+			} else {
+				put("", part)
+			}
+		}
+	}
+	return append(lines, line)
+}
+
+// parted returns the parts of a word that stay together.
+func parted(word string, how int) (parts []string) {
+	start := 0
+	for i, r := range word {
+		switch {
+		case i == start || runeColumns(r) == 0: // what combines stays with what it combines with
+		case how == anywhere, strings.ContainsRune(partings[how], lastRune(word[:i])):
+			parts, start = append(parts, word[start:i]), i
+		}
+	}
+	return append(parts, word[start:])
+}
+
+func lastRune(s string) rune {
+	r := []rune(s[max(0, len(s)-4):])
+	return r[len(r)-1]
+}
+
+// columnsOf is how many columns of a terminal a text takes.
+func columnsOf(text string) (n int) {
+	for _, r := range text {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+// runeColumns follows Unicode's East Asian Width, as terminals do: 2 for wide characters and emoji, 0 for what combines.
+func runeColumns(r rune) int {
+	switch {
+	case r >= ' ' && r < 0x7f:
+		return 1
+	case r == 0xad: // a hyphen that terminals show
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x1160 && r <= 0x11ff: // the latter are later parts of Hangul syllables
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// prose prints a text in lines that the terminal has room for, later ones indented by hang more. Words stay whole: what is
+// long, such as a path or a value, can be copied.
+func prose(w io.Writer, s Style, indent, hang, code, text string) error {
+	var b strings.Builder
+	room := 0
+	if s.Width > 0 {
+		room = max(1, s.Width-len(indent)-len(hang))
+	}
+	for i, line := range wrap(text, room, 0) {
+		b.WriteString(indent)
+		if i > 0 {
+			b.WriteString(hang)
+		}
+		b.WriteString(s.paint(code, line) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// notes are what several rows of a table say at length; it is told once, below the table. The zero value is ready to use.
+type notes struct {
+	times map[string]int
+	order []string
+}
+
+// longNote is how long a text is that is not repeated.
+const longNote = 60
+
+// count says that a row says so.
+func (n *notes) count(text string) {
+	if text = flat(text); columnsOf(text) <= longNote {
+		return
+	}
+	if n.times == nil {
+		n.times = map[string]int{}
+	}
+	if n.times[text]++; n.times[text] == 2 {
+		n.order = append(n.order, text)
+	}
+}
+
+// of is what the row says instead.
+func (n *notes) of(text string) string {
+	if i := slices.Index(n.order, flat(text)); i >= 0 {
+		return fmt.Sprintf("[%d]", i+1)
+	}
+	return text
+}
+
+func (n *notes) print(w io.Writer, s Style) error {
+	for i, text := range n.order {
+		if err := prose(w, s, "", "    ", "", fmt.Sprintf("[%d] %s", i+1, text)); err != nil {
+			return err
+		}
+	}
+	if len(n.order) > 0 {
+		fmt.Fprintln(w)
+	}
+	return nil
+}
