@@ -41,7 +41,7 @@ with the trailer "Godwit-Approve: delete" approves the deletions that this very 
 push to the source instead.`,
 		Args: cobra.RangeArgs(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,9 @@ push to the source instead.`,
 	cmd.Flags().StringSliceVar(&q.Kinds, "kind", nil, "only these: "+strings.Join(report.WaitingKinds, ", "))
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only what waits on this member")
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "", "namespace of the object (default: any)")
-	return cmd
+	completeFlag(cmd, "kind", cobra.FixedCompletions(report.WaitingKinds, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // approved is what waits, or was let go.

@@ -19,7 +19,7 @@ func newClusters() *cobra.Command {
 		Short: "List the members: mode, version, ready, taints, age; cordon, uncordon and taint them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func newClusters() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(newCordon(), newUncordon(), newTaint())
-	return cmd
+	return printing(cmd, "text", "wide", "json", "yaml")
 }
 
 func clusterRows(list []*clusterv1alpha1.Cluster, wide bool) [][]string {

@@ -151,7 +151,6 @@ func commonFlags(f *pflag.FlagSet) {
 	f.String("branch", "", "branch of the source (default: the remote's)")
 	f.String("path", ".", "folder of the source")
 	f.StringSlice("kubeconfig", nil, "kubeconfig files with the members' credentials (default: $KUBECONFIG)")
-	f.StringP("output", "o", "text", "how to print the result")
 	f.Bool("no-color", false, "no colours, even on a terminal")
 	f.CountP("verbose", "v", "log more; twice for everything")
 }

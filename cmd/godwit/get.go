@@ -38,7 +38,7 @@ of its kind, customizations of the source included; -o json and yaml have it in 
 With --aggregate one object stands for the copies of all members, with the status that the rules of its kind make of theirs.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "name")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,8 @@ With --aggregate one object stands for the copies of all members, with the statu
 	cmd.Flags().StringVarP(&q.Selector, "selector", "l", "", "label selector")
 	cmd.Flags().StringSliceVarP(&only, "clusters", "C", nil, "only these members")
 	cmd.Flags().BoolVar(&aggregate, "aggregate", false, "one object for all members, with their statuses put together")
-	return cmd
+	completeFlag(cmd, "clusters", completeClusters)
+	return printing(cmd, "text", "wide", "json", "yaml", "name")
 }
 
 // resourceArg is a kind that is asked for, by these names or whole.

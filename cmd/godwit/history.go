@@ -27,9 +27,10 @@ func newHistory() *cobra.Command {
 from which members to which and why, and what happened to members. A commit that a person made, such as a
 revert, is shown with its author. With KIND/NAME it prints the workload and what follows it as a dependency,
 with --cluster what came to that member, left it or happened to it.`,
-		Args: cobra.RangeArgs(0, 2),
+		Args:              cobra.RangeArgs(0, 2),
+		ValidArgsFunction: completeWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml", "markdown")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ with --cluster what came to that member, left it or happened to it.`,
 			if err != nil {
 				return err
 			}
-			return printHistory(cmd, entries, output)
+			return printHistory(cmd, q, entries, output)
 		},
 	}
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "", "namespace of the workload (default: any)")
@@ -55,7 +56,8 @@ with --cluster what came to that member, left it or happened to it.`,
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many commits; 0 means all")
 	cmd.Flags().BoolVar(&q.Status, "status", false, "also what was only seen, such as the health of copies")
 	cmd.Flags().StringVar(&state, "state", "", "the branch to read (default: the state branch)")
-	return cmd
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "json", "yaml", "markdown")
 }
 
 // workload reads KIND/NAME, or KIND and NAME; both are empty without arguments.
@@ -144,7 +146,7 @@ func asRecorded(c store.Changed) report.Recorded {
 	return r
 }
 
-func printHistory(cmd *cobra.Command, entries []report.Entry, output string) error {
+func printHistory(cmd *cobra.Command, q report.HistoryQuery, entries []report.Entry, output string) error {
 	w := cmd.OutOrStdout()
 	switch output {
 	case "json":
@@ -156,7 +158,14 @@ func printHistory(cmd *cobra.Command, entries []report.Entry, output string) err
 		return err
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "No decisions found")
+		about := ""
+		if q.Name != "" {
+			about = " about " + q.Kind + "/" + q.Name
+		}
+		if q.Cluster != "" {
+			about += " on " + q.Cluster
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "No decisions found"+about)
 		return nil
 	}
 	return report.HistoryText(w, style(cmd, w), entries)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,10 +32,14 @@ facts of members come from Cluster manifests (status included) and the state bra
 With --base and --head it compares two revisions of the source: what head changes over base.
 
 With --fail-cluster it tells instead what would come of the workloads on these members if they died once
-the plan is carried out: which would move, when and where to, and which would not and why.`,
+the plan is carried out: which would move, when and where to, and which would not and why.
+
+KUBECTL_EXTERNAL_DIFF names a program that shows diffs in place of godwit, as for "kubectl diff": it is called with two
+folders that have a file for each object that changes, named MEMBER.GROUP.VERSION.KIND.NAMESPACE.NAME. Values of Secrets
+stand there as HMACs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "markdown")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -77,7 +82,8 @@ the plan is carried out: which would move, when and where to, and which would no
 	cmd.Flags().BoolVar(&ifs, "what-if", false, "tell also what would come of each member's death, and what gets worse")
 	cmd.Flags().StringSliceVar(&failing, "fail-cluster", nil, "tell what would come of it if these members died now")
 	cmd.Flags().DurationVar(&after, "after", lossTime, "with --fail-cluster, how much later")
-	return cmd
+	completeFlag(cmd, "fail-cluster", completeClusters)
+	return printing(cmd, "text", "wide", "json", "yaml", "markdown")
 }
 
 // plan decides on the head, after the base if there is one.
@@ -184,8 +190,14 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
 	return printReport(cmd.OutOrStdout(), output, plan, plan.Markdown, func(w io.Writer) error {
-		s := style(cmd, w)
-		if err := plan.Text(w, s, output == "wide"); err != nil || plan.WhatIf == nil {
+		s, wide := style(cmd, w), output == "wide"
+		var err error
+		if program := os.Getenv(envExternalDiff); program != "" {
+			err = plan.TextAround(w, s, wide, func(w io.Writer) error { return externalDiff(cmd, w, program, plan.Sides()) })
+		} else {
+			err = plan.Text(w, s, wide)
+		}
+		if err != nil || plan.WhatIf == nil {
 			return err
 		}
 		return plan.WhatIf.Text(w, s)

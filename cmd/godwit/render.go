@@ -31,7 +31,7 @@ func newRender() *cobra.Command {
 call can take as --state. Values of Secrets stand as HMACs, as on the state branch.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "yaml", "json")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,8 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 	cmd.Flags().StringVar(&state, "state", "", "previous state: a branch, a folder, or none (default: the state branch, if there is one)")
 	cmd.Flags().StringVar(&cluster, "cluster", "", "only the works of this member")
 	cmd.Flags().StringVar(&dir, "output-dir", "", "write the next state tree into this folder, which must be empty or missing")
-	return cmd
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "yaml", "json")
 }
 
 func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Decision, error) {

@@ -31,7 +31,7 @@ Secrets are compared only where the key is known that tells them apart.
 Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 	}
 	cmd.Flags().StringVar(&branch, "state", "", "the branch to read (default: the state branch)")
 	cmd.Flags().BoolVar(&all, "all", false, "the whole history")
-	return cmd
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // replayed is what replay prints.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +23,11 @@ func newRoot(stop func()) *cobra.Command {
 cluster runs what, commits every decision to a state branch, and then applies it.
 
 Exit status: 0 done; 1 error; 2 with --detailed-exitcode, there are changes; 3 findings of severity
-error in the input; 4 some members failed.`,
+error in the input; 4 some members failed.
+
+Colours are for terminals. --no-color, or NO_COLOR with any value, turns them off, as do TERM=dumb and CLICOLOR=0;
+FORCE_COLOR=1 or CLICOLOR_FORCE=1 turns them on elsewhere, unless NO_COLOR is set. Text is fitted to the width of the
+terminal, or to COLUMNS; what is not written to a terminal has each row of a table on one line.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
@@ -32,7 +35,25 @@ error in the input; 4 some members failed.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	commonFlags(root.PersistentFlags())
 	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newReplay(), newApprove(), newGet(), newInterpret(), newClusters(), newSimulate(), newDemo(stop), newVersion())
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, noShell
+		}
+	}
 	return root
+}
+
+// noShell says which shells there are; without it another one is helped, and all is well.
+func noShell(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var shells []string
+	for _, shell := range cmd.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	return fmt.Errorf("completion %s: is not one of %s", args[0], strings.Join(shells, ", "))
 }
 
 func newVersion() *cobra.Command {
@@ -71,19 +92,6 @@ func nameOf(url string) string {
 		}
 		return '_'
 	}, base) + "-" + hex.EncodeToString(sum[:4])
-}
-
-// configured reads the settings of a command and the form of its output, which is one of the allowed.
-func configured(cmd *cobra.Command, allowed ...string) (c *Config, output string, err error) {
-	output, err = cmd.Flags().GetString("output")
-	if err != nil {
-		return nil, "", err
-	}
-	if !slices.Contains(allowed, output) {
-		return nil, "", fmt.Errorf("-o %s: is not one of %v here", output, allowed)
-	}
-	c, err = loadConfig(cmd)
-	return c, output, err
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -41,7 +41,7 @@ always hold; one that breaks something is printed with its seed, as short as it 
 the fleets are random too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "json")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ the fleets are random too.`,
 	cmd.Flags().StringVar(&recordDir, "record", "", "folder for the repository with the state branch (default: a new one)")
 	cmd.Flags().IntVar(&random, "random", 0, "play this many random schedules of faults and verify the invariants")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the seed of the first random schedule")
-	return cmd
+	return printing(cmd, "text", "json")
 }
 
 // simulation is one call of simulate.

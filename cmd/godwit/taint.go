@@ -33,7 +33,7 @@ the branch that godwit follows. In a folder of no repository it writes the file.
 any other commit. A Cluster that a kustomization makes is not edited.`
 
 func newCordon() *cobra.Command {
-	return taintCommand("cordon NAME...", "Keep new workloads off members", cobra.MinimumNArgs(1),
+	return taintCommand("cordon NAME...", "Keep new workloads off members", cobra.MinimumNArgs(1), completeClusters,
 		"cordon puts the taint "+policy.Cordoned.ToString()+" on members: nothing new is scheduled there, what runs stays.",
 		func(args []string) (names []string, e taintEdit, err error) {
 			return args, taintEdit{verb: "cordon", done: "cordoned", idle: "already cordoned", change: func(old []corev1.Taint) ([]corev1.Taint, error) {
@@ -46,7 +46,7 @@ func newCordon() *cobra.Command {
 }
 
 func newUncordon() *cobra.Command {
-	return taintCommand("uncordon NAME...", "Let new workloads come to members again", cobra.MinimumNArgs(1),
+	return taintCommand("uncordon NAME...", "Let new workloads come to members again", cobra.MinimumNArgs(1), completeClusters,
 		"uncordon takes the taint "+policy.Cordoned.ToString()+" off members.",
 		func(args []string) (names []string, e taintEdit, err error) {
 			return args, taintEdit{verb: "uncordon", done: "uncordoned", idle: "already uncordoned", change: func(old []corev1.Taint) ([]corev1.Taint, error) {
@@ -59,7 +59,7 @@ func isCordon(t corev1.Taint) bool { return t.MatchTaint(&policy.Cordoned) }
 
 func newTaint() *cobra.Command {
 	var overwrite bool
-	return taintCommand("taint NAME KEY=VALUE:EFFECT...", "Put taints on a member, or take them off", cobra.MinimumNArgs(2),
+	return taintCommand("taint NAME KEY=VALUE:EFFECT...", "Put taints on a member, or take them off", cobra.MinimumNArgs(2), completeCluster,
 		`taint takes taints as kubectl does: KEY=VALUE:EFFECT or KEY:EFFECT to put one on, KEY:EFFECT- to take it off, KEY- to take
 all of that key off. The effects of clusters are NoSchedule and NoExecute.`,
 		func(args []string) (names []string, e taintEdit, err error) {
@@ -77,12 +77,12 @@ type taintEdit struct {
 	change                 func([]corev1.Taint) ([]corev1.Taint, error)
 }
 
-func taintCommand(use, short string, args cobra.PositionalArgs, long string, read func(args []string) ([]string, taintEdit, error), flags func(*cobra.Command)) *cobra.Command {
+func taintCommand(use, short string, args cobra.PositionalArgs, complete cobra.CompletionFunc, long string, read func(args []string) ([]string, taintEdit, error), flags func(*cobra.Command)) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\n" + taintHelp, Args: args,
+		Use: use, Short: short, Long: long + "\n\n" + taintHelp, Args: args, ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func taintCommand(use, short string, args cobra.PositionalArgs, long string, rea
 	if flags != nil {
 		flags(cmd)
 	}
-	return cmd
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // edited is what became of one Cluster manifest.

@@ -52,7 +52,7 @@ are new because of the change: of a policy, say, whose only template was deleted
 Names of files are relative to this folder in text, and to the repository (or the source, if that is in none) with
 -o json and -o sarif, as forges expect. Names within a message are relative to the source.`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			c, output, err := configured(cmd, "text", "json", "sarif")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ Names of files are relative to this folder in text, and to the repository (or th
 		},
 	}
 	cmd.Flags().StringVar(&since, "changed-since", "", "print only what concerns the files changed since HEAD left this revision")
-	return cmd
+	return printing(cmd, "text", "json", "sarif")
 }
 
 // validated is the source that is looked at.

@@ -96,8 +96,9 @@ type Work struct {
 	Change   decide.Change `json:"change"`
 	// Hunks are the diff without its first two lines, which name the member's file. The same text is the
 	// same for all members. Hunks is empty where nothing changes.
-	Hunks string `json:"-"`
-	path  string
+	Hunks         string `json:"-"`
+	path          string
+	before, after record.Work
 }
 
 // Diff is unified; it is empty where nothing changes.
@@ -275,6 +276,7 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 		changed[row.Path] = row.Change
 		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, path: row.Path}
 		before, after := previous.Works[row.Path], d.Next.Works[row.Path]
+		w.before, w.after = before, after
 		k := [2]record.Hash{before.Hash, after.Hash}
 		if _, ok := known[k]; !ok {
 			known[k] = hunks(text(before), text(after))
