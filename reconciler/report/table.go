@@ -36,7 +36,7 @@ const (
 // wordColours are by the head of the column that the word stands in. Nothing is said by a colour alone.
 var wordColours = map[string]map[string]string{
 	"CHANGE":  {"added": good, "removed": bad, "moved": heed, "scaled": plain, "updated": plain},
-	"OUTCOME": {"moves": good, "partly": heed, "stays": bad, "chosen": good, "kept": good, "refused": bad},
+	"OUTCOME": {"moves": good, "partly": heed, "stays": bad, "chosen": good, "kept": good, "refused": bad, "passed over": heed, "dropped": heed},
 	"RESULT":  {"identical": good, "differs": bad, "unreadable": bad, "person": plain},
 	"READY":   {"True": good, "False": bad, "Unknown": heed},
 	"HEALTH":  {"Healthy": good, "Unhealthy": bad, "Unknown": heed},
