@@ -104,6 +104,7 @@ func (a *approved) print(cmd *cobra.Command, output string) error {
 
 // approve finds what waits and, unless it is only to be listed, lets it go.
 func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string, list bool) (*approved, error) {
+	defer c.progress.doing("deciding what waits")()
 	src, done, err := c.openSource(true)
 	if err != nil {
 		return nil, err

@@ -38,8 +38,13 @@ func configured(cmd *cobra.Command) (c *Config, output string, err error) {
 	if !slices.Contains(forms, output) {
 		return nil, "", fmt.Errorf("-o %s: is not one of %s here", output, strings.Join(forms, ", "))
 	}
-	c, err = loadConfig(cmd)
-	return c, output, err
+	if c, err = loadConfig(cmd); err != nil {
+		return nil, "", err
+	}
+	if c.progress = newProgress(cmd); c.progress != nil {
+		c.notes = c.progress
+	}
+	return c, output, nil
 }
 
 func completeFlag(cmd *cobra.Command, name string, f cobra.CompletionFunc) {

@@ -80,6 +80,8 @@ type Config struct {
 	sourceGiven bool
 	// notes is where commands say what they took for granted.
 	notes io.Writer
+	// progress is where they say what takes long; nil where nobody looks.
+	progress *progress
 }
 
 // note says something that is no result.

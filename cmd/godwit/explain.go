@@ -80,6 +80,7 @@ source of that time.`,
 }
 
 func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, error) {
+	defer c.progress.doing("deciding")()
 	src, done, err := c.openSource(true)
 	if err != nil {
 		return nil, err

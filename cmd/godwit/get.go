@@ -64,7 +64,10 @@ With --aggregate one object stands for the copies of all members, with the statu
 				return err
 			}
 			v := view{cmd: cmd, query: q, rules: rules, output: output, all: all, aggregate: aggregate, several: len(asked) > 1}
-			return v.print(askAll(cmd.Context(), members, q, asked))
+			end := c.progress.doing("asking the members")
+			replies := askAll(cmd.Context(), members, q, asked)
+			end()
+			return v.print(replies)
 		},
 	}
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "default", "namespace")

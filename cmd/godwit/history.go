@@ -112,11 +112,14 @@ func (c *Config) history(ctx context.Context, branch string, q report.HistoryQue
 	defer done()
 	h := report.NewHistory(q)
 	entries := []report.Entry{}
-	commits := 0
+	commits, read := 0, 0
+	defer c.progress.doing("reading the record: commit")()
 	for changed, err := range s.Changes(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
+		read++
+		c.progress.count(read, 0)
 		lines, over, err := h.Of(asRecorded(changed))
 		if err != nil {
 			return nil, err

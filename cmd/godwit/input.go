@@ -38,11 +38,27 @@ func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 	return snapshot, err
 }
 
+// told is a source that people are told of while it is read.
+type told struct {
+	snapshots
+	progress *progress
+}
+
+func (t told) Fetch(ctx context.Context) (gitstate.Snapshot, error) {
+	defer t.progress.doing("reading the source")()
+	return t.snapshots.Fetch(ctx)
+}
+
+func (t told) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	defer t.progress.doing("reading the source at an earlier revision")()
+	return t.snapshots.At(ctx, rev)
+}
+
 // openSource opens what the configuration names. fresh reads Git through a clone of its own that is
 // thrown away, so that a running reconciler keeps its one.
 func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if c.sourceDir != "" {
-		return folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, func() {}, nil
+		return told{folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, c.progress}, func() {}, nil
 	}
 	if c.Source.URL == "" {
 		return nil, nil, errors.New("no source: give --source DIR|URL, or set source.url in godwit.yaml")
@@ -63,7 +79,7 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 		clean()
 		return nil, nil, err
 	}
-	return git, func() { git.Close(); clean() }, nil
+	return told{git, c.progress}, func() { git.Close(); clean() }, nil
 }
 
 // sourceURL is the repository of the source; empty for a folder that is in none.
@@ -163,6 +179,7 @@ type stateReader interface {
 // openState reads the state branch, or another one of its repository: in place if that is on this machine, else
 // through a clone that done throws away. errNoState is among the errors if there is none.
 func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, done func(), err error) {
+	defer c.progress.doing("reading the state branch")()
 	r, err := c.ownStateRemote()
 	switch {
 	case err != nil:

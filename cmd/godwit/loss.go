@@ -22,6 +22,7 @@ const lossTime = 24 * time.Hour
 
 // loss tells what would come of members that die after what the source wants now is carried out.
 func (c *Config) loss(ctx context.Context, stateName, head string, clusters []string, after time.Duration) (*report.Loss, error) {
+	defer c.progress.doing("playing the outage")()
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
@@ -52,9 +53,12 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 }
 
 // whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before.
-func whatIf(before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
+func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
 	w := &report.WhatIf{Clusters: []report.WhatIfCluster{}}
-	for _, name := range membersOf(after.state) {
+	defer p.doing("playing the death of member")()
+	names := membersOf(after.state)
+	for i, name := range names {
+		p.count(i+1, len(names))
 		var was *report.Loss
 		if before != nil && before.state.Members[name] != nil {
 			var err error

@@ -88,6 +88,7 @@ stand there as HMACs.`,
 
 // plan decides on the head, after the base if there is one.
 func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs bool) (*report.Plan, error) {
+	defer c.progress.doing("deciding")()
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		if err != nil {
 			return nil, err
 		}
-		if plan.WhatIf, err = whatIf(before, &playing{in, d.Next}, memo); err != nil {
+		if plan.WhatIf, err = whatIf(c.progress, before, &playing{in, d.Next}, memo); err != nil {
 			return nil, err
 		}
 	}

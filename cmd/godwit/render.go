@@ -66,6 +66,7 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 }
 
 func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Decision, error) {
+	defer c.progress.doing("deciding")()
 	previous, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err

@@ -117,6 +117,7 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 		}
 	}
 	r := &replayed{Items: []replayedCommit{}}
+	defer c.progress.doing("deciding again: commit")()
 	for commit, err := range h.Log(ctx, first.Revision) {
 		if err != nil {
 			return nil, err
@@ -124,6 +125,7 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 		if commit.Revision == stop.Revision {
 			break
 		}
+		c.progress.count(len(r.Items)+1, 0)
 		r.add(c.replayOne(ctx, h, src, commit, options))
 		if !all && !isRange {
 			break

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -221,7 +222,18 @@ func (r *repository) Push() error { return nil }
 
 // random plays many schedules of faults. One that breaks an invariant ends it.
 func (s *simulation) random(n int, seed uint64) error {
+	if err := s.tryRandom(n, seed); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.cmd.OutOrStdout(), "%d random schedules of faults from seed %d: no invariant is broken\n", n, seed)
+	return err
+}
+
+func (s *simulation) tryRandom(n int, seed uint64) error {
+	end := sync.OnceFunc(s.progress.doing("playing schedule of faults"))
+	defer end()
 	for i := range n {
+		s.progress.count(i+1, n)
 		seed := seed + uint64(i)
 		c, err := s.faults(rand.New(rand.NewPCG(seed, 0)).IntN)
 		if err != nil {
@@ -240,13 +252,13 @@ func (s *simulation) random(n int, seed uint64) error {
 			return fmt.Errorf("seed %d: %w", seed, err)
 		}
 		short := simulate.Shrink(c.Scenario, func(less *simulate.Scenario) bool { return errors.As(broken(less), &violation) })
+		end()
 		if err := c.write(s.cmd.OutOrStdout(), short); err != nil {
 			return err
 		}
 		return fmt.Errorf("seed %d: %w", seed, broken(short))
 	}
-	_, err := fmt.Fprintf(s.cmd.OutOrStdout(), "%d random schedules of faults from seed %d: no invariant is broken\n", n, seed)
-	return err
+	return nil
 }
 
 // played is a random case ready to be played.

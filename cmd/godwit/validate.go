@@ -99,6 +99,7 @@ func (t *validated) root() string { return filepath.Join(t.dir, filepath.FromSla
 // validate returns the findings of the source: those below the paths, if there are any, and what is new since
 // a revision, if that is given.
 func (c *Config) validate(ctx context.Context, since string, paths []string) (*validated, []render.Finding, error) {
+	defer c.progress.doing("reading and checking the source")()
 	t, below, done, err := c.toValidate(ctx, paths)
 	if err != nil {
 		return nil, nil, err

@@ -290,6 +290,16 @@ func runeColumns(r rune) int {
 	return 1
 }
 
+// Cut is as much of a text as takes that many columns.
+func Cut(text string, room int) string {
+	for i, r := range text {
+		if room -= runeColumns(r); room < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
 // prose prints a text in lines that the terminal has room for, later ones indented by hang more. Words stay whole: what is
 // long, such as a path or a value, can be copied.
 func prose(w io.Writer, s Style, indent, hang, code, text string) error {
