@@ -69,6 +69,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	gitserver down|up
 //	interpreter up|down|hang|hostile [FILE...]  a webhook for the kind Cache; HOOK_URL and HOOK_CA in the files become its own
 //
+//	terminal COLUMNS PROGRAM ARGS...      runs it with a real terminal for its output, which comes into the file tty (linux)
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
 //	killed STEP[:N] PROGRAM ARGS...       runs it to the step (the N-th time it comes there), where it dies by SIGKILL
 //	same DIR DIR                          * both hold the same files with the same bytes

@@ -99,8 +99,6 @@ func at(row []string, i int) string {
 const (
 	// wideGap and narrowGap stand between columns.
 	wideGap, narrowGap = 3, 2
-	// A column with more than longText is one of sentences, which gives way first.
-	longText = 48
 	// leastColumn is how narrow a column may become where words are parted anywhere.
 	leastColumn = 8
 )
@@ -111,8 +109,11 @@ var partings = []string{"", "/,", "/,-._:@", "any"}
 
 const anywhere = 3
 
-// yields are tried in order, until columns have room enough: what is not a sentence stays on one line or may be broken,
-// words are parted so, and sentences keep columns so wide at least.
+// sentence is how many words make a sentence.
+const sentence = 4
+
+// yields are tried in order, until columns have room enough: sentences give way to so many columns, the rest stays whole
+// or is broken between words, and words are parted so.
 var yields = []struct {
 	whole    bool
 	how      int
@@ -135,13 +136,14 @@ func columns(rows [][]string, room int) (widths []int, gap int) {
 	case fits(natural, narrowGap):
 		return natural, narrowGap
 	}
+	words := widest(rows, func(text string) int { return len(strings.Fields(text)) })
 	for _, y := range yields {
 		least := widest(rows, func(text string) int { return longest(text, y.how) })
 		for j, n := range natural {
 			switch {
 			case y.how == anywhere:
 				least[j] = min(n, leastColumn)
-			case n > longText:
+			case words[j] >= sentence && n > y.sentence:
 				least[j] = max(least[j], y.sentence)
 			case y.whole:
 				least[j] = n
@@ -167,7 +169,7 @@ func columns(rows [][]string, room int) (widths []int, gap int) {
 	return natural, wideGap
 }
 
-// widest is the greatest measure of each column.
+// widest is the greatest measure of the cells of each column.
 func widest(rows [][]string, measure func(string) int) (all []int) {
 	for _, row := range rows {
 		for j, text := range row {
