@@ -176,7 +176,7 @@ func (s *simulation) play(ctx context.Context, dir string) error {
 	} else if tree.Head != "" {
 		return fmt.Errorf("--record %s: has a branch %s already; name an empty folder", dir, s.State.Branch)
 	}
-	timeline := report.NewTimeline(s.cmd.OutOrStdout(), s.json)
+	timeline := report.NewTimeline(s.cmd.OutOrStdout(), style(s.cmd, s.cmd.OutOrStdout()), s.json)
 	result, err := simulate.Run(s.scenario, simulate.Options{
 		Sources: s.sources, Decide: s.rules(), Branch: &repository{ctx, st}, Check: true, Report: timeline.Step,
 	})

@@ -719,7 +719,7 @@ func (e Entry) message() string {
 }
 
 // shortCommit is how many digits of a commit people are shown.
-const shortCommit = 10
+const shortCommit = 7
 
 func (e Entry) cells() []string {
 	return []string{e.Time.Format(time.RFC3339), flat(e.Commit[:min(shortCommit, len(e.Commit))]), flat(e.Reason), e.subject(), targetsText(e.From), targetsText(e.To), e.message()}

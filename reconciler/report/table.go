@@ -99,15 +99,21 @@ func at(row []string, i int) string {
 const (
 	// wideGap and narrowGap stand between columns.
 	wideGap, narrowGap = 3, 2
-	// leastColumn is how narrow a column may become where words are parted anywhere.
-	leastColumn = 8
+	// leastColumn is how narrow a column may become where words are parted anywhere; words up to wholeWord never are.
+	leastColumn, wholeWord = 10, 12
+	// readable is how wide sentences want to be.
+	readable = 24
 )
 
-// partings are ways to part words, from the best to the worst: not at all, behind signs between names, behind other signs,
-// and anywhere.
-var partings = []string{"", "/,", "/,-._:@", "any"}
-
-const anywhere = 3
+// Ways to part words, from the best to the worst: not at all; behind signs between names, and times behind their T;
+// behind other signs, but not within dates and numbers; before capitals; anywhere.
+const (
+	nowhere = iota
+	atNames
+	atSigns
+	atCapitals
+	anywhere
+)
 
 // sentence is how many words make a sentence.
 const sentence = 4
@@ -118,7 +124,10 @@ var yields = []struct {
 	whole    bool
 	how      int
 	sentence int
-}{{true, 0, 24}, {false, 0, 24}, {false, 0, 16}, {false, 1, 24}, {false, 1, 16}, {false, 2, 24}, {false, 2, 16}, {false, anywhere, leastColumn}}
+}{
+	{true, nowhere, readable}, {false, nowhere, readable}, {false, nowhere, 16}, {false, atNames, readable}, {false, atNames, 16},
+	{false, atSigns, readable}, {false, atSigns, 16}, {false, atCapitals, 16}, {false, anywhere, wholeWord},
+}
 
 // columns returns how wide each column is made, and the gap between two. room is 0 where there is no limit.
 func columns(rows [][]string, room int) (widths []int, gap int) {
@@ -138,11 +147,12 @@ func columns(rows [][]string, room int) (widths []int, gap int) {
 	}
 	words := widest(rows, func(text string) int { return len(strings.Fields(text)) })
 	for _, y := range yields {
-		least := widest(rows, func(text string) int { return longest(text, y.how) })
+		least := widest(rows, func(text string) int { return longest(text, min(y.how, atCapitals)) })
 		for j, n := range natural {
+			if y.how == anywhere && least[j] > wholeWord {
+				least[j] = leastColumn
+			}
 			switch {
-			case y.how == anywhere:
-				least[j] = min(n, leastColumn)
 			case words[j] >= sentence && n > y.sentence:
 				least[j] = max(least[j], y.sentence)
 			case y.whole:
@@ -234,11 +244,7 @@ func wrap(text string, room, last int) (lines []string) {
 		used += n
 	}
 	for word := range strings.FieldsSeq(text) {
-		how := 0
-		for how < last && longest(word, how) > room {
-			how++
-		}
-		for i, part := range parted(word, how) {
+		for i, part := range pieces(word, room, nowhere, last) {
 			if i == 0 {
 				put(" ", part)
 			} else {
@@ -249,22 +255,44 @@ func wrap(text string, room, last int) (lines []string) {
 	return append(lines, line)
 }
 
-// parted returns the parts of a word that stay together.
+// pieces are the parts of a word that there is room for; what fits is not parted further.
+func pieces(word string, room, how, last int) (all []string) {
+	if how == last || columnsOf(word) <= room {
+		return []string{word}
+	}
+	for _, part := range parted(word, how+1) {
+		all = append(all, pieces(part, room, how+1, last)...)
+	}
+	return all
+}
+
+// parted are the parts of a word that stay together.
 func parted(word string, how int) (parts []string) {
 	start := 0
+	var before, last rune
 	for i, r := range word {
-		switch {
-		case i == start || runeColumns(r) == 0: // what combines stays with what it combines with
-		case how == anywhere, strings.ContainsRune(partings[how], lastRune(word[:i])):
+		if i > start && runeColumns(r) > 0 && mayPart(before, last, r, how) { // what combines stays with what it combines with
 			parts, start = append(parts, word[start:i]), i
 		}
+		before, last = last, r
 	}
 	return append(parts, word[start:])
 }
 
-func lastRune(s string) rune {
-	r := []rune(s[max(0, len(s)-4):])
-	return r[len(r)-1]
+// mayPart tells whether a word may be parted between last and next.
+func mayPart(before, last, next rune, how int) bool {
+	digit := unicode.IsDigit(next)
+	switch how {
+	case nowhere:
+		return false
+	case atNames:
+		return last == '/' || last == ',' || last == 'T' && unicode.IsDigit(before) && digit
+	case atSigns:
+		return mayPart(before, last, next, atNames) || strings.ContainsRune("-._:@", last) && !digit
+	case atCapitals:
+		return mayPart(before, last, next, atSigns) || unicode.IsLower(last) && unicode.IsUpper(next)
+	}
+	return true
 }
 
 // columnsOf is how many columns of a terminal a text takes.
@@ -310,7 +338,7 @@ func prose(w io.Writer, s Style, indent, hang, code, text string) error {
 	if s.Width > 0 {
 		room = max(1, s.Width-len(indent)-len(hang))
 	}
-	for i, line := range wrap(text, room, 0) {
+	for i, line := range wrap(text, room, nowhere) {
 		b.WriteString(indent)
 		if i > 0 {
 			b.WriteString(hang)

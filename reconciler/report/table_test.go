@@ -81,6 +81,27 @@ b   some
 	}
 }
 
+func TestWordsArePartedAsGentlyAsGoes(t *testing.T) {
+	for _, test := range []struct {
+		room       int
+		word, want string
+	}{
+		{20, "shop/web-deployment", "shop/web-deployment"},
+		{15, "shop/web-deployment", "shop/ web-deployment"},
+		{10, "shop/web-deployment", "shop/ web- deployment"},
+		{5, "shop/web-deployment", "shop/ web- d e p l o y m e n t"},
+		{12, "2026-01-31T12:30:00Z", "2026-01-31T 12:30:00Z"},
+		{9, "PolicyChange", "Policy Change"},
+		{12, "demoapp:v1.25", "demoapp: v1.25"},
+		{4, "日本語", "日 本 語"},
+		{1, "e\u0301e\u0301", "e\u0301 e\u0301"},
+	} {
+		if got := strings.Join(pieces(test.word, test.room, nowhere, anywhere), " "); got != test.want {
+			t.Errorf("%s in %d columns: %s, want %s", test.word, test.room, got, test.want)
+		}
+	}
+}
+
 func TestColoursSayWhatWordsSay(t *testing.T) {
 	rows := [][]string{{"NAME", "CHANGE", "HEALTH"}, {"added", "added", "Unhealthy"}, {"b", "unchanged", "Healthy"}}
 	want := "NAME    CHANGE      HEALTH\nadded   \x1b[32madded\x1b[0m       \x1b[31mUnhealthy\x1b[0m\nb       unchanged   \x1b[32mHealthy\x1b[0m\n"
@@ -129,7 +150,7 @@ func TestNothingOfATableIsLostAtAnyWidth(t *testing.T) {
 				t.Fatalf("trailing blanks: %q", line)
 			}
 		}
-		least := indent + narrowGap*(n-1) + n*leastColumn // every column may become so narrow
+		least := indent + narrowGap*(n-1) + n*wholeWord // every column may become so narrow
 		switch {
 		case width == 0 && len(lines) != len(rows):
 			t.Fatalf("%d rows on %d lines", len(rows), len(lines))
