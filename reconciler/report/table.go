@@ -131,7 +131,7 @@ var yields = []struct {
 
 // columns returns how wide each column is made, and the gap between two. room is 0 where there is no limit.
 func columns(rows [][]string, room int) (widths []int, gap int) {
-	natural := widest(rows, columnsOf)
+	natural := widest(rows, func(text string, _ int) int { return columnsOf(text) })
 	fits := func(widths []int, gap int) bool {
 		total := gap * (len(widths) - 1)
 		for _, n := range widths {
@@ -145,9 +145,15 @@ func columns(rows [][]string, room int) (widths []int, gap int) {
 	case fits(natural, narrowGap):
 		return natural, narrowGap
 	}
-	words := widest(rows, func(text string) int { return len(strings.Fields(text)) })
+	words := widest(rows, func(text string, _ int) int { return strings.Count(text, " ") + 1 })
+	var parts []int // the longest of each column, if words are parted so
+	how := -1
 	for _, y := range yields {
-		least := widest(rows, func(text string) int { return longest(text, min(y.how, atCapitals)) })
+		if way := min(y.how, atCapitals); way != how {
+			how = way
+			parts = widest(rows, func(text string, known int) int { return longest(text, how, known) })
+		}
+		least := slices.Clone(parts)
 		for j, n := range natural {
 			if y.how == anywhere && least[j] > wholeWord {
 				least[j] = leastColumn
@@ -179,27 +185,30 @@ func columns(rows [][]string, room int) (widths []int, gap int) {
 	return natural, wideGap
 }
 
-// widest is the greatest measure of the cells of each column.
-func widest(rows [][]string, measure func(string) int) (all []int) {
+// widest is the greatest measure of the cells of each column; measure is told what is known already.
+func widest(rows [][]string, measure func(text string, known int) int) (all []int) {
 	for _, row := range rows {
 		for j, text := range row {
 			if j == len(all) {
 				all = append(all, 0)
 			}
-			all[j] = max(all[j], measure(text))
+			all[j] = max(all[j], measure(text, all[j]))
 		}
 	}
 	return all
 }
 
-// longest is the width of the longest part of a text that is parted so.
-func longest(text string, how int) (n int) {
+// longest is the width of the longest part of a text that is parted so, or known if none is longer.
+func longest(text string, how, known int) int {
 	for word := range strings.FieldsSeq(text) {
+		if columnsOf(word) <= known {
+			continue
+		}
 		for _, part := range parted(word, how) {
-			n = max(n, columnsOf(part))
+			known = max(known, columnsOf(part))
 		}
 	}
-	return n
+	return known
 }
 
 // share gives columns the room there is beyond the least: each time to the one that takes the most lines.
