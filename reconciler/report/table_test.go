@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/godwit-gitops/godwit/render"
 )
 
 func tableText(t testing.TB, s Style, indent int, rows [][]string) string {
@@ -252,5 +254,22 @@ If m1 died now: 1 of 4 workloads there would move, 0 in part, 3 would stay.
 `
 	if diff := cmp.Diff(want, "\n"+got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFindingsGoOnBelowThemselves(t *testing.T) {
+	f := []render.Finding{{Severity: render.Warning, Code: "c", File: "policies/web.yaml", Line: 7, Message: "this warning: says more"}}
+	for _, test := range []struct {
+		s    Style
+		want string
+	}{
+		{Style{}, "policies/web.yaml:7: warning: c: this warning: says more\n"},
+		{Style{Width: 34, Colour: true}, "policies/web.yaml:7: \x1b[33mwarning:\x1b[0m c:\n  this warning: says more\n"},
+		{Style{Width: 24, Colour: true}, "policies/web.yaml:7:\n  \x1b[33mwarning:\x1b[0m c: this\n  warning: says more\n"},
+	} {
+		var got strings.Builder
+		if Findings(&got, test.s, f); got.String() != test.want {
+			t.Errorf("%+v: %q, want %q", test.s, got.String(), test.want)
+		}
 	}
 }

@@ -12,14 +12,21 @@ import (
 
 var severityColour = map[render.Severity]string{render.Error: bad, render.Warning: heed, render.Info: plain}
 
-// Findings prints one line each, as compilers do.
+// Findings prints one line each, as compilers do; on a terminal a long one goes on below.
 func Findings(w io.Writer, s Style, findings []render.Finding) {
 	for _, f := range findings {
-		line := flat(f.String())
-		line = strings.Replace(line, string(f.Severity)+":", s.paint(severityColour[f.Severity], string(f.Severity)+":"), 1)
-		fmt.Fprintln(w, line)
+		word, indent := string(f.Severity)+":", ""
+		for _, line := range wrap(flat(f.String()), max(0, s.Width-len(hangFinding)), nowhere) {
+			if before, after, ok := strings.Cut(line, word); ok && word != "" {
+				line, word = before+s.paint(severityColour[f.Severity], word)+after, ""
+			}
+			fmt.Fprintln(w, indent+line)
+			indent = hangFinding
+		}
 	}
 }
+
+const hangFinding = "  "
 
 // Flat is clean text on one line: what comes from users forges no line and no column.
 func Flat(s string) string { return flat(s) }
