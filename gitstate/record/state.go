@@ -123,7 +123,8 @@ type Braked struct {
 	// Works is how many there were when that was found. Those that come in the meantime do not make
 	// the deletions fewer.
 	Works int `json:"works"`
-	// Approved is how many of them an approval let go since. They make the deletions no fewer either.
+	// Approved is how many of them went since, by an approval or because they run elsewhere. They make the
+	// deletions no fewer either.
 	Approved int `json:"approved,omitempty"`
 }
 

@@ -148,6 +148,10 @@ type Decision struct {
 	Commit *Commit
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
 	Wake time.Time
+
+	// sources is what was read, and terms the settings of failover: Effects looks at them.
+	sources *compiled
+	terms   failover.Options
 }
 
 // Change is what happened to a binding or a work.
@@ -281,6 +285,7 @@ func decide(in Input) *pass {
 	if p.Options.Explain {
 		p.explain()
 	}
+	p.sources, p.terms = p.input, in.Options.Failover
 	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)

@@ -10,6 +10,7 @@
 //	render    binding -> one work for each of its members                             (works.go)
 //	retire    what is no longer wanted -> retired, held back by the brake             (retire.go)
 //	changes   next against previous -> what changed, why, and the commit's words      (changes.go)
+//	effects   what a change does beside its rows, for who reviews it         (effects.go, frozen.go)
 //	explain   what an explanation says beyond the decision, when it is asked for     (explain.go)
 //
 // It promises: no I/O, clock, randomness, map order or log; equal inputs give equal bytes; deciding
