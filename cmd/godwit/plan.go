@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +33,10 @@ facts of members come from Cluster manifests (status included) and the state bra
 
 With --base and --head it compares two revisions of the source: what head changes over base.
 
+Its findings are those of "validate", and what the change does beside moving workloads: fields that cannot be
+changed in place, members that come and go, workloads that pass to another policy, find no place, or lose or
+gain their failover. -o sarif prints them for code scanning, -o markdown is a comment for a pull request.
+
 With --fail-cluster it tells instead what would come of the workloads on these members if they died once
 the plan is carried out: which would move, when and where to, and which would not and why.
 
@@ -52,6 +58,8 @@ stand there as HMACs.`,
 					return fmt.Errorf("--after %s: is no time to come", after)
 				case base != "" || detailed:
 					return errors.New("--fail-cluster compares nothing: leave out --base and --detailed-exitcode")
+				case output == "sarif":
+					return errors.New("-o sarif is for findings, and --fail-cluster has none")
 				}
 				l, err := c.loss(cmd.Context(), state, head, clusters, after)
 				if err != nil {
@@ -63,7 +71,12 @@ stand there as HMACs.`,
 			if err != nil {
 				return err
 			}
-			if err := printPlan(cmd, plan, output); err != nil {
+			if output == "sarif" {
+				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, c.sourceRoot(), plan.Findings))
+			} else {
+				err = printPlan(cmd, plan, output)
+			}
+			if err != nil {
 				return err
 			}
 			switch {
@@ -83,7 +96,7 @@ stand there as HMACs.`,
 	cmd.Flags().StringSliceVar(&failing, "fail-cluster", nil, "tell what would come of it if these members died now")
 	cmd.Flags().DurationVar(&after, "after", lossTime, "with --fail-cluster, how much later")
 	completeFlag(cmd, "fail-cluster", completeClusters)
-	return printing(cmd, "text", "wide", "json", "yaml", "markdown")
+	return printing(cmd, "text", "wide", "json", "yaml", "markdown", "sarif")
 }
 
 // plan decides on the head, after the base if there is one.
@@ -187,6 +200,23 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 		}
 	}
 	return decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options}, nil
+}
+
+// sourceRoot is where the source is within its repository; empty at the top, or where that is not known.
+func (c *Config) sourceRoot() string {
+	root := c.Source.Path
+	if c.sourceDir == "" {
+		return root
+	}
+	dir, err := filepath.Abs(c.sourceDir)
+	if err != nil {
+		return root
+	}
+	below, err := filepath.Rel(cmp.Or(repositoryOf(dir), dir), dir)
+	if err != nil {
+		return root
+	}
+	return path.Join(filepath.ToSlash(below), root)
 }
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {

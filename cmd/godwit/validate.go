@@ -67,7 +67,7 @@ Names of files are relative to this folder in text, and to the repository (or th
 			case "json":
 				err = writeJSON(cmd.OutOrStdout(), map[string]any{"findings": called(findings, t.inRepository)})
 			case "sarif":
-				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, called(findings, t.inRepository)))
+				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, "", called(findings, t.inRepository)))
 			default:
 				report.Findings(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), called(findings, t.fromHere))
 			}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
@@ -33,10 +34,16 @@ func Flat(s string) string { return flat(s) }
 
 func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
-// clean takes out what could steer a terminal.
+// invisible are characters that steer a terminal, turn the direction of text or show nothing, so that a text
+// is not what it looks like.
+func invisible(r rune) bool {
+	return r >= 0x7f && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+}
+
+// clean takes out what could steer a terminal or deceive its reader.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if r < ' ' && r != '\n' && r != '\t' || invisible(r) {
 			return '�'
 		}
 		return r
@@ -71,10 +78,7 @@ func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer)
 		parts = append(parts, func() error { return p.held(w, s) })
 	}
 	rows := [][]string{{"BINDING", "CHANGE", "BEFORE", "AFTER", "POLICY", "MESSAGE"}}
-	for _, b := range p.Bindings {
-		if b.Change == decide.Unchanged && b.Failure == "" && !wide {
-			continue
-		}
+	for _, b := range p.changed(wide) {
 		rows = append(rows, []string{b.Key(), string(b.Change), targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), b.message()})
 	}
 	if len(rows) > 1 {

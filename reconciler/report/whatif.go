@@ -123,19 +123,18 @@ func (p *Plan) markdownWhatIf(d *document) {
 	if p.WhatIf == nil || len(p.WhatIf.Clusters) == 0 {
 		return
 	}
-	d.add("\n**If a member died after this**\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n")
+	table := list{head: "\n#### If a member died after this\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n", percent: 30, more: "\n… and %s more\n"}
+	worse := list{head: "\nWorse than before:\n\n", percent: 30, more: "- … and %s more\n"}
 	for _, c := range p.WhatIf.Clusters {
-		d.add(fmt.Sprintf("| %s | %d | %d | %d | %s |\n", cell(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText())))
-	}
-	first := true
-	for _, c := range p.WhatIf.Clusters {
+		table.items = append(table.items, item{"members", func() string {
+			return fmt.Sprintf("| %s | %d | %d | %d | %s |\n", code(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText()))
+		}})
 		for _, x := range c.worse() {
-			if first {
-				d.add("\nWorse than before:\n\n")
-				first = false
-			}
-			d.add(fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", cell(c.Cluster), cell(x.Resource.String()), x.Before, x.After, cell(x.Message)))
+			worse.items = append(worse.items, item{"workloads", func() string {
+				return fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", code(c.Cluster), code(x.Resource.String()), x.Before, x.After, cell(x.Message))
+			}})
 		}
 	}
-	d.add("\n")
+	d.list(table)
+	d.list(worse)
 }
