@@ -210,7 +210,7 @@ pick() { # FIRST-LINE AUTHOR
 		BEGIN { RS = "\"" }
 		text {
 			n = 0
-			while (substr($0, length($0) - n, 1) == "\\") n++
+			while (n < length($0) && substr($0, length($0) - n, 1) == "\\") n++
 			if (length(s) < 4096) s = s $0 (n % 2 ? "\"" : "")
 			if (n % 2) next
 			text = 0
