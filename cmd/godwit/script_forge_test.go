@@ -320,6 +320,34 @@ func (w *world) readOnly(_ *testscript.TestScript, _ []string) error {
 	return nil
 }
 
+// crowd adds comments that are not ours, however near they come: of our login without the mark as the first line, and
+// with it of logins like ours.
+func (w *world) crowd(_ *testscript.TestScript, _ []string) error {
+	const mark = "<!-- godwit-plan -->"
+	f := w.forge
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	add := func(author, body string) {
+		f.comments = append(f.comments, comment{100 + len(f.comments), author, body})
+	}
+	for _, before := range []string{"", " ", "\\", "\"", "\n", "\u00a0", "\ufeff", "> ", `\u003c`, `","body":"`, "\x00", "\u2028"} {
+		for _, after := range []string{" ", "\\", "\"", `\n`, "\u0000", "\t", `"},{"id":1,"body":"`, strings.Repeat(`\"`, 5000)} {
+			add(f.login, before+mark+after)
+			if before != "" {
+				add(f.login, before+mark+"\n"+after)
+			}
+			if login := before + f.login + after; login != f.login {
+				add(login, mark+"\n")
+			}
+		}
+	}
+	add(f.login, "")
+	add("", mark)
+	add(f.login, mark[:len(mark)-1])
+	add(f.login, strings.ToUpper(mark))
+	return nil
+}
+
 // every writes a file with the mark and then with all that may go wrong on the way: each ASCII character, code
 // points of every length and at every border, what shells and JSON take for theirs, and no newline at the end.
 func every(_ *world, ts *testscript.TestScript, args []string) error {

@@ -75,6 +75,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	remarked ID FILE                      the comment is the file, byte by byte
 //	called                                prints the calls since it was asked last
 //	fault METHOD STATUS|cut [late] [HEADER VALUE]   the next such call goes wrong; late: but is done
+//	crowd                                 adds comments that come near to ours
 //	readonly                              the token may not comment from now on
 //	every FILE                            writes a file with every kind of character
 //	pullrequest DIR [REV]                 DIR is what pull request 7 makes of the revision of main; sets $PULL_HEAD
@@ -113,7 +114,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
 	"forge": (*world).startForge, "remark": (*world).remark, "remarks": (*world).remarks, "remarked": (*world).remarked, "called": (*world).called,
-	"fault": (*world).fault, "readonly": (*world).readOnly, "every": every, "pullrequest": (*world).pullRequest, "job": (*world).job,
+	"crowd": (*world).crowd, "fault": (*world).fault, "readonly": (*world).readOnly, "every": every, "pullrequest": (*world).pullRequest, "job": (*world).job,
 }
 
 // world is what a script has besides its files.
