@@ -53,7 +53,9 @@ mkdir -p "$out"
 rm -f "$out/plan.json" "$out/plan.txt" "$out/plan.sarif"
 cat >"$out/plan.md" <<'END'
 <!-- godwit-plan -->
-**godwit plan**: there is none for this revision. The log of the job says why.
+### godwit plan: none for this revision
+
+The log of the job says why.
 END
 
 commit() { # REV WHAT
@@ -127,7 +129,7 @@ for file in plan.json plan.txt plan.sarif plan.md; do
 done
 
 # Not at the start of a line: runners take some lines for orders.
-sed -n '2s/^/| /p' "$out/plan.md"
+sed -n '2{s/^[#* ]*/| /;s/\*//g;p;}' "$out/plan.md"
 echo "| $base -> $head, in $out/plan.txt, plan.json, plan.md and plan.sarif"
 case $fail_on$code in
 error3 | changes3) exit 3 ;;
