@@ -27,8 +27,8 @@ demo-real: build membercluster ## the same with a real API server for each membe
 	bin/godwit demo --members real $(DEMO)
 
 .PHONY: prepare
-prepare: ## install what the tests need from the system: git and sshd
-	@command -v git >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
+prepare: ## install what the tests need from the system: git, curl and sshd
+	@command -v git >/dev/null && command -v curl >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
 
 .PHONY: check
 check: prepare layers fmt vet ## everything that must pass before a commit, without real API servers
