@@ -122,10 +122,11 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 		}
 		return q.Choose(report.Waits(d, state)), nil
 	}
-	state, err := c.readState(ctx, "")
+	state, closeState, err := c.readState(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	defer closeState()
 	a := &approved{}
 	if a.Items, err = waits(state); err != nil {
 		return nil, err

@@ -103,7 +103,10 @@ func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, 
 	}
 	var previous *record.State
 	if branch == nil {
-		previous, err = c.readState(ctx, cmp.Or(q.state, "none"))
+		var closeState func()
+		if previous, closeState, err = c.readState(ctx, cmp.Or(q.state, "none")); err == nil {
+			defer closeState()
+		}
 	} else {
 		previous, err = stateAt(ctx, branch, "")
 	}

@@ -139,10 +139,11 @@ func askAll(ctx context.Context, members map[string]*rest.Config, q inspect.Quer
 
 // registrations are the members that the state branch and the source know, by name.
 func (c *Config) registrations(ctx context.Context) (map[string]*clusterv1alpha1.Cluster, error) {
-	d, err := c.decideOnce(ctx, "")
+	d, done, err := c.decideOnce(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	return d.Next.Members, nil
 }
 
@@ -152,10 +153,11 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 	lookup := c.lookup()
 	registered, rules := map[string]*clusterv1alpha1.Cluster{}, &interpret.Interpreter{}
 	if c.Source.URL != "" || c.sourceDir != "" {
-		d, err := c.decideOnce(ctx, "")
+		d, done, err := c.decideOnce(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
+		defer done()
 		registered, rules = d.Next.Members, d.Rules
 	} else {
 		for _, name := range lookup.Contexts() {

@@ -54,8 +54,8 @@ func (t told) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 	return t.snapshots.At(ctx, rev)
 }
 
-// openSource opens what the configuration names. fresh reads Git through a clone of its own that is
-// thrown away, so that a running reconciler keeps its one.
+// openSource opens what the configuration names. fresh reads a repository of this machine in place, and another one
+// through a clone that is thrown away, so that a running reconciler keeps its one.
 func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if c.sourceDir != "" {
 		return told{folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, c.progress}, func() {}, nil
@@ -67,14 +67,23 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("source.url: %w", err)
 	}
+	options := source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path}
 	dir, clean := filepath.Join(c.DataDir, "source"), func() {}
 	if fresh {
+		view, err := source.OpenView(options)
+		if err == nil {
+			return view, func() { view.Close() }, nil
+		}
+		if !errors.Is(err, remote.ErrNotFound) {
+			return nil, nil, err
+		}
 		if dir, err = os.MkdirTemp("", "godwit-source-"); err != nil {
 			return nil, nil, err
 		}
 		clean = func() { os.RemoveAll(dir) }
 	}
-	git, err := source.Open(source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path, Dir: dir})
+	options.Dir = dir
+	git, err := source.Open(options)
 	if err != nil {
 		clean()
 		return nil, nil, err
@@ -128,41 +137,47 @@ func (c *Config) stateRemote() (*remote.Remote, error) {
 }
 
 // readState reads the previous state for a command that only looks: a folder, none, or a ref of the
-// state's repository. Without a word it is the state branch, if there is one.
-func (c *Config) readState(ctx context.Context, what string) (*record.State, error) {
+// state's repository. Without a word it is the state branch, if there is one. The texts of works can be read until done.
+func (c *Config) readState(ctx context.Context, what string) (_ *record.State, done func(), err error) {
+	nothing := func() {}
 	if what == "none" {
-		return record.New(), nil
+		return record.New(), nothing, nil
 	}
 	if info, err := os.Stat(what); what != "" && err == nil && info.IsDir() {
 		root, err := os.OpenRoot(what) // links in it that lead out are not followed
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer root.Close()
-		return c.kept(decodeState(root.FS(), what))
+		return kept(root.FS(), what, func() { root.Close() })
 	}
-	s, done, err := c.openState(ctx, what)
+	s, closeState, err := c.openState(ctx, what)
 	switch {
 	case errors.Is(err, errNoState) && what == "":
 		if c.stateURL() != "" { // a folder alone is expected to have none
 			c.note("%v; going on without a previous state", err)
 		}
-		return record.New(), nil
+		return record.New(), nothing, nil
 	case errors.Is(err, errNoState):
-		return nil, fmt.Errorf("--state %s: there is no such folder, and %w", what, err)
+		return nil, nil, fmt.Errorf("--state %s: there is no such folder, and %w", what, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w; to go on without it use --state none", err)
+		return nil, nil, fmt.Errorf("%w; to go on without it use --state none", err)
 	}
-	defer done()
 	tree, err := s.At(ctx, "")
 	if err != nil {
-		return nil, err
+		closeState()
+		return nil, nil, err
 	}
-	state, err := decodeState(tree.FS, cmp.Or(what, c.State.Branch))
+	return kept(tree.FS, cmp.Or(what, c.State.Branch), closeState)
+}
+
+// kept is a state and what closes its files, which are closed at once if it cannot be decoded.
+func kept(tree fs.FS, name string, done func()) (*record.State, func(), error) {
+	state, err := decodeState(tree, name)
 	if err != nil {
-		return nil, err
+		done()
+		return nil, nil, err
 	}
-	return c.kept(state, nil)
+	return state, done, nil
 }
 
 // errNoState says that there is no state branch to read.
@@ -238,19 +253,6 @@ func (c *Config) stateRev(branch, rev string) string {
 		return "HEAD" + past
 	}
 	return rev
-}
-
-// kept reads what may be shown of a state whose files go away.
-func (*Config) kept(state *record.State, err error) (*record.State, error) {
-	if err != nil {
-		return nil, err
-	}
-	for path, w := range state.Works {
-		text := w.Text()
-		w.Text = func() []byte { return text }
-		state.Works[path] = w
-	}
-	return state, nil
 }
 
 func decodeState(tree fs.FS, name string) (*record.State, error) {

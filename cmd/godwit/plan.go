@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,9 @@ stand there as HMACs.`,
 				}
 				return printLoss(cmd, l, output)
 			}
+			if os.Getenv("GOGC") == "" {
+				defer debug.SetGCPercent(debug.SetGCPercent(400)) // it ends soon: memory for time
+			}
 			plan, err := c.plan(cmd.Context(), state, base, head, ifs)
 			if err != nil {
 				return err
@@ -102,16 +106,31 @@ stand there as HMACs.`,
 // plan decides on the head, after the base if there is one.
 func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs bool) (*report.Plan, error) {
 	defer c.progress.doing("deciding")()
-	previous, err := c.readState(ctx, stateName)
-	if err != nil {
-		return nil, err
+	// Both are read at once: they are most of the work.
+	type read struct {
+		state *record.State
+		done  func()
+		err   error
 	}
-	src, done, err := c.openSource(true)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
+	reading := make(chan read, 1)
+	go func() {
+		var r read
+		r.state, r.done, r.err = c.readState(ctx, stateName)
+		reading <- r
+	}()
 	memo := decide.NewMemo()
+	src, snapshot, done, err := c.readHead(ctx, head, memo)
+	if err == nil {
+		defer done()
+	}
+	r := <-reading
+	if r.err == nil {
+		defer r.done()
+	}
+	if err := cmp.Or(r.err, err); err != nil {
+		return nil, err
+	}
+	previous := r.state
 	revisions := report.Revisions{Base: previous.Meta.Source.Commit}
 	var before *playing
 	if base != "" || ifs && revisions.Base != "" {
@@ -138,15 +157,12 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		before.in.Memo = nil
 		previous, revisions.Base, before.state = d.Next, string(before.in.Source.Revision), d.Next
 	}
-	snapshot, err := at(ctx, src, head)
-	if err != nil {
-		return nil, err
-	}
 	d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
 	if err != nil {
 		return nil, err
 	}
 	revisions.Head = string(snapshot.Revision)
+	keep(previous, d.Works)
 	plan := report.New(d, previous, revisions)
 	if ifs {
 		in, err := c.input(ctx, src, snapshot, d.Next)
@@ -158,6 +174,35 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		}
 	}
 	return plan, nil
+}
+
+// keep reads the texts of works that a plan shows, also when the files of the state are closed.
+func keep(state *record.State, changed []decide.WorkRow) {
+	for _, row := range changed {
+		if w, ok := state.Works[row.Path]; ok {
+			text := w.Text()
+			w.Text = func() []byte { return text }
+			state.Works[row.Path] = w
+		}
+	}
+}
+
+// readHead opens the source and reads the revision that is planned.
+func (c *Config) readHead(ctx context.Context, head string, memo *decide.Memo) (_ snapshots, s gitstate.Snapshot, done func(), err error) {
+	options, err := c.offlineOptions()
+	if err != nil {
+		return nil, s, nil, err
+	}
+	src, done, err := c.openSource(true)
+	if err != nil {
+		return nil, s, nil, err
+	}
+	if s, err = at(ctx, src, head); err != nil {
+		done()
+		return nil, s, nil, err
+	}
+	memo.Read(s.FS, options)
+	return src, s, done, nil
 }
 
 // at is the snapshot of a revision, the newest if it is empty.
@@ -188,9 +233,8 @@ func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Sn
 
 // input is what is decided on where members are not asked.
 func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State) (decide.Input, error) {
-	options := c.options()
-	var err error
-	if options.SecretKey, err = c.knownSecretKey(); err != nil {
+	options, err := c.offlineOptions()
+	if err != nil {
 		return decide.Input{}, err
 	}
 	past := map[string]fs.FS{}
@@ -217,6 +261,13 @@ func (c *Config) sourceRoot() string {
 		return root
 	}
 	return path.Join(filepath.ToSlash(below), root)
+}
+
+// offlineOptions are those of decisions that nobody carries out.
+func (c *Config) offlineOptions() (o decide.Options, err error) {
+	o = c.options()
+	o.SecretKey, err = c.knownSecretKey()
+	return o, err
 }
 
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {

@@ -44,7 +44,9 @@ type Options struct {
 // concurrently; fetches wait for each other.
 type Source struct {
 	o    Options
-	lock *os.File
+	lock *os.File // nil where the repository is read in place
+	// place is the repository that is read in place; empty where there is a clone.
+	place string
 
 	mu      sync.Mutex
 	objects *gitObjects
@@ -86,9 +88,34 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
+// OpenView opens a remote that is a repository of this machine to be read in place: nothing is copied, locked or
+// written, and Options.Dir is not used. The error is remote.ErrNotFound if it is not there, also where it borrows its
+// objects from another one.
+func OpenView(o Options) (*Source, error) {
+	place := o.Remote.Local()
+	if place == "" {
+		return nil, fmt.Errorf("source %s: %w in place", o.Remote, remote.ErrNotFound)
+	}
+	if _, err := os.Stat(filepath.Join(place, "objects", "info", "alternates")); err == nil {
+		return nil, fmt.Errorf("source %s: %w in place: it has its objects from another repository", o.Remote, remote.ErrNotFound)
+	}
+	var err error
+	if o.Path, err = cleanPath(o.Path); err != nil {
+		return nil, err
+	}
+	if o.MaxFile == 0 {
+		o.MaxFile = DefaultMaxFile
+	}
+	return &Source{o: o, place: place, branch: o.Branch, objects: openObjects(place)}, nil
+}
+
 // Close gives the clone back. Snapshots cannot be read after it.
 func (s *Source) Close() error {
-	return errors.Join(s.objects.close(), s.lock.Close())
+	err := s.objects.close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // takeLock locks a file for as long as it is open; a crash unlocks it.
@@ -161,6 +188,9 @@ func (s *Source) fetch(ctx context.Context, found *remote.Advertisement, ref, br
 	hash, ok := found.Refs[ref]
 	if !ok {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: %s: %w", s.o.Remote, ref, remote.ErrNotFound)
+	}
+	if s.place != "" {
+		return s.snapshot(hash, branch)
 	}
 	local, err := remote.ReadRef(s.dir("repo"), tracking(ref))
 	if err != nil || local != hash || !s.objects.has(hash) {
@@ -305,7 +335,7 @@ func (s *Source) At(ctx context.Context, rev string) (gitstate.Snapshot, error) 
 
 // resolve finds what a name without steps stands for, and the branch if it is one.
 func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, branch string, err error) {
-	if name == "HEAD" && s.branch != "" {
+	if name == "HEAD" && s.branch != "" && s.place == "" {
 		if hash, err := remote.ReadRef(s.dir("repo"), tracking("refs/heads/"+s.branch)); err == nil && s.objects.has(hash) {
 			return hash, s.branch, nil
 		}
@@ -330,18 +360,21 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 		s.branch = branch
 	}
 	for _, ref := range []string{"refs/heads/" + branch, "refs/tags/" + name} {
-		if _, ok := found.Refs[ref]; ok {
-			if err := s.update(ctx, s.dir("repo"), ref); err != nil {
-				return hash, "", err
-			}
+		if hash, ok := found.Refs[ref]; ok {
 			if strings.HasPrefix(ref, "refs/tags/") {
 				branch = ""
+			}
+			if s.place != "" {
+				return hash, branch, nil
+			}
+			if err := s.update(ctx, s.dir("repo"), ref); err != nil {
+				return hash, "", err
 			}
 			hash, err := remote.ReadRef(s.dir("repo"), tracking(ref))
 			return hash, branch, err
 		}
 	}
-	if isHex(name) {
+	if isHex(name) && s.place == "" {
 		var all []string
 		for ref := range found.Refs {
 			if strings.HasPrefix(ref, "refs/heads/") || strings.HasPrefix(ref, "refs/tags/") {

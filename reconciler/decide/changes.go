@@ -201,6 +201,13 @@ func (p *pass) bindingEvents() []Event {
 	var events []Event
 	for _, b := range p.bound {
 		row := &b.row
+		// A binding with a policy of its own may be needed by others besides: it runs where they do, too.
+		if b.old != nil && len(b.old.Spec.RequiredBy) > 0 {
+			row.Previous = targets(b.old)
+		}
+		if b.next != nil && len(b.next.Spec.RequiredBy) > 0 {
+			row.Clusters = targets(b.next)
+		}
 		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
 		row.Causes, row.Blocked, row.Waits, row.Evicted = b.causes, b.blocked, b.waits != "", b.evicted

@@ -177,8 +177,9 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 		if next.Spec.ID == "" {
 			next.Spec.ID = old.Spec.ID
 		}
-		// What is observed builds on the record; offline, the manifest's own status goes first.
-		if seen || equality.Semantic.DeepEqual(said.Status, clusterv1alpha1.ClusterStatus{}) {
+		// What is observed builds on the record. So does who decides without looking, on a member that was met
+		// once: its UID is on record. Of others the manifest's own status goes first.
+		if seen || old.Spec.ID != "" || equality.Semantic.DeepEqual(said.Status, clusterv1alpha1.ClusterStatus{}) {
 			next.Status = old.Status
 		}
 	}

@@ -70,6 +70,12 @@ func (m *Memo) serve(o Options) {
 	}
 }
 
+// Read reads a source ahead of its decision under the same options.
+func (m *Memo) Read(fsys fs.FS, o Options) {
+	m.serve(o.withDefaults())
+	m.parse(fsys, m.manifests)
+}
+
 // keptTrees bounds the parsed trees that are kept: the newest, the one before, and files held.
 const keptTrees = 4
 
