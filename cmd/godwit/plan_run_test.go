@@ -100,7 +100,10 @@ func (w *planWorld) start() {
 	l, err := w.c.loop(ctx, slog.New(slog.DiscardHandler), func(p reconciler.Progress) {
 		select {
 		case w.passes <- p:
-			<-w.looked
+			select {
+			case <-w.looked:
+			case <-ctx.Done(): // the test failed while it looked
+			}
 		case <-ctx.Done():
 		}
 	})
@@ -190,7 +193,7 @@ func (w *planWorld) push(n int) {
 		decided = w.state()
 		if n > 0 { // nothing was known of any member when the first was planned
 			w.compare("the pass", plan, before, decided)
-			w.comparePass(plan, p.Decision)
+			w.comparePass(plan, before, p.Decision)
 		}
 		return true
 	})
@@ -220,6 +223,7 @@ func underWay(f reconciler.Failure) bool {
 
 // planState is the state branch as it is in the repository.
 type planState struct {
+	record   *record.State // nil if there is none yet
 	works    map[string]string
 	bindings map[record.BindingKey][]string // the clusters, as texts
 	members  []string
@@ -243,6 +247,7 @@ func (w *planWorld) state() planState {
 	if err != nil || len(problems) > 0 {
 		w.Fatalf("decode the state branch: %v %v", problems, err)
 	}
+	s.record = state
 	for key, b := range state.Bindings {
 		s.bindings[key] = []string{}
 		w.idle[key] = b.Spec.Suspension != nil
@@ -323,8 +328,8 @@ func (w *planWorld) compare(when string, plan *report.Plan, before, after planSt
 }
 
 // comparePass compares the plan with what the pass says beside what it commits.
-func (w *planWorld) comparePass(plan *report.Plan, d *decide.Decision) {
-	said := report.New(d, nil, report.Revisions{})
+func (w *planWorld) comparePass(plan *report.Plan, before planState, d *decide.Decision) {
+	said := report.New(d, before.record, report.Revisions{})
 	for _, c := range []struct {
 		what          string
 		planned, told any
