@@ -206,11 +206,10 @@ func (w *planWorld) push(n int) {
 		return p.Decision.Commit == nil && !soon && !slices.ContainsFunc(p.Pending, underWay)
 	})
 	after := w.state()
-	// Three things are told later than by the plan: what a new member serves and has room for, which nobody knows
-	// before it was met; that what is evicted goes, once members say that others are healthy; and what becomes of
-	// held deletions, which each pass weighs anew.
+	// Two things are told later than by the plan: what a new member serves and has room for, which nobody knows
+	// before it was met; and that what is evicted goes, once members say that others are healthy.
 	met := slices.ContainsFunc(after.members, func(name string) bool { return !slices.Contains(before.members, name) })
-	if n > 0 && !met && !decided.evicting && len(plan.Held) == 0 {
+	if n > 0 && !met && !decided.evicting {
 		w.compare("in the end", plan, before, after)
 	}
 	w.compareMembers(after, last.Pending)
