@@ -38,7 +38,8 @@ func (r *Reconciler) act(d *decide.Decision) {
 func desired(s *record.State, spared map[string]bool, rules *interpret.Interpreter) map[string]Desired {
 	all := make(map[string]Desired, len(s.Members))
 	for name, c := range s.Members {
-		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
+		registration, _ := decide.RegistrationOf(c)
+		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Registration: registration, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
 	}
 	for path, w := range s.Works {
 		d, ok := all[w.Member]
