@@ -111,7 +111,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
 	"cluster-secret": (*world).clusterSecret,
-	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
+	"repo":           (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,

@@ -42,16 +42,16 @@ type Server struct {
 	token            atomic.Pointer[string]
 	clock            func() time.Time
 	http             *http.Server // nil while it is down
-	tls                     *tls.Config
-	authority               []byte // PEM
-	gate                    *gate
-	life                    sync.Mutex // one Down or Up at a time; guards http
-	serving                 sync.WaitGroup
-	handlers                sync.RWMutex // read-locked by each handler while it runs
-	down                    atomic.Bool
-	notReady                atomic.Bool
-	intercept               atomic.Pointer[func(*http.Request) *metav1.Status]
-	counts                  counters
+	tls              *tls.Config
+	authority        []byte // PEM
+	gate             *gate
+	life             sync.Mutex // one Down or Up at a time; guards http
+	serving          sync.WaitGroup
+	handlers         sync.RWMutex // read-locked by each handler while it runs
+	down             atomic.Bool
+	notReady         atomic.Bool
+	intercept        atomic.Pointer[func(*http.Request) *metav1.Status]
+	counts           counters
 
 	mu          sync.RWMutex // guards what follows
 	version     uint64       // the latest resourceVersion
