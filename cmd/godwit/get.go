@@ -171,10 +171,8 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 		for _, name := range c.kubeconfig().Contexts() {
 			registered[name] = named(name)
 		}
-		if known := lookup.Registrations(); known != nil && c.Clusters.ArgoCD {
-			for _, r := range known.Clusters {
-				registered[r.Name] = named(r.Name)
-			}
+		for _, r := range lookup.Registrations().Clusters {
+			registered[r.Name] = named(r.Name)
 		}
 	}
 	for _, name := range only {

@@ -85,16 +85,17 @@ func (p *pass) register() {
 	p.registrations = recorded
 	if known := p.Registered; known != nil {
 		p.find(known.Findings...)
-		gone := missing(recorded, known.Clusters)
+		gone, stay := missing(recorded, known.Clusters)
+		all := len(gone) + len(stay)
 		switch {
 		case known.Unknown != "":
 			p.find(render.Finding{Severity: render.Warning, Code: "management-away", Object: "Clusters", Message: known.Unknown + "; the members that are on record stay as they are"})
-		case len(gone) > 1 && len(gone)*100 > len(recorded)*p.Options.MaxDeletePercent && p.Options.MaxDeletePercent < 100 && !approves(p.Source.Message):
+		case len(gone) > 1 && len(gone)*100 > all*p.Options.MaxDeletePercent && p.Options.MaxDeletePercent < 100 && p.Recorded == nil && !approves(p.Source.Message):
 			// Whoever empties a namespace, or takes a permission away, does not mean to give up the fleet.
 			p.find(render.Finding{Severity: render.Error, Code: "registrations-gone", Object: "Clusters", Message: fmt.Sprintf(
 				"%d of %d cluster Secrets went at once, more than %d %%: %s; these members stay as they are on record. Put the Secrets back, or let the members go by a source commit with the trailer %q",
-				len(gone), len(recorded), p.Options.MaxDeletePercent, strings.Join(namesOf(gone), ", "), approval)})
-			p.registrations = append(append([]Registration{}, known.Clusters...), gone...)
+				len(gone), all, p.Options.MaxDeletePercent, strings.Join(namesOf(gone), ", "), approval)})
+			p.registrations = append(stay, gone...)
 		default:
 			p.registrations = known.Clusters
 		}
@@ -102,19 +103,24 @@ func (p *pass) register() {
 	p.Memo.register(p.registrations)
 }
 
-// missing are the registrations that are not among those that there are now.
-func missing(old, now []Registration) []Registration {
-	names := make(map[string]bool, len(now))
+// missing are the registrations on record that made members and do so no more, and the others that there are now.
+func missing(old, now []Registration) (gone, stay []Registration) {
+	names := make(map[string]Registration, len(now))
 	for _, r := range now {
-		names[r.Name] = true
+		names[r.Name] = r
 	}
-	var gone []Registration
 	for _, r := range old {
-		if !names[r.Name] {
+		if is, there := names[r.Name]; !there || r.Member && !is.Member {
 			gone = append(gone, r)
+			delete(names, r.Name)
 		}
 	}
-	return gone
+	for _, r := range now {
+		if _, stays := names[r.Name]; stays {
+			stay = append(stay, r)
+		}
+	}
+	return gone, stay
 }
 
 func namesOf(registrations []Registration) []string {

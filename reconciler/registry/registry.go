@@ -279,10 +279,5 @@ func (v *view) find(name, endpoint string) *credential.Entry {
 	return v.byServer[strings.TrimRight(endpoint, "/")]
 }
 
-// Registrations are what the cluster Secrets say of members; nil if nobody reads them.
-func (r *Registry) Registrations() *decide.Registrations {
-	if len(r.labels) == 0 {
-		return nil
-	}
-	return r.look().registrations
-}
+// Registrations are what the cluster Secrets say of members. Where they are not read there are none.
+func (r *Registry) Registrations() *decide.Registrations { return r.look().registrations }
