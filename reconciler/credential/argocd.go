@@ -23,6 +23,8 @@ const (
 	LabelSecretType         = "argocd.argoproj.io/secret-type"
 	SecretTypeCluster       = "cluster"
 	AnnotationSkipReconcile = "argocd.argoproj.io/skip-reconcile"
+	// AnnotationMember, with the value "false", makes no member of a cluster Secret by itself.
+	AnnotationMember = "godwit.dev/member"
 )
 
 // Topology labels that say where a cluster is.
@@ -46,8 +48,10 @@ type Entry struct {
 	Namespaces       []string
 	ClusterResources bool
 	// Paused: the cluster is to be left alone.
-	Paused  bool
-	Project string
+	Paused bool
+	// NoMember: the cluster is no member unless a manifest says so.
+	NoMember bool
+	Project  string
 	// Shard is the controller of Argo CD that serves it; nil means that Argo CD chooses.
 	Shard                  *int
 	Labels                 map[string]string
@@ -85,7 +89,7 @@ type argoConfig struct {
 
 // ArgoCD reads a cluster Secret. What it says of the cluster is there even if the credentials cannot be used.
 func ArgoCD(s *corev1.Secret, rules Rules) (Entry, []render.Finding) {
-	e := Entry{Secret: s.Namespace + "/" + s.Name, Paused: s.Annotations[AnnotationSkipReconcile] == "true"}
+	e := Entry{Secret: s.Namespace + "/" + s.Name, Paused: s.Annotations[AnnotationSkipReconcile] == "true", NoMember: s.Annotations[AnnotationMember] == "false"}
 	var findings []render.Finding
 	find := func(severity render.Severity, code, format string, args ...any) {
 		findings = append(findings, render.Finding{Severity: severity, Code: code, Object: "Secret " + e.Secret, Message: fmt.Sprintf(format, args...)})

@@ -59,14 +59,14 @@ func TestAClusterSecretIsReadInFull(t *testing.T) {
 	})
 	s.Labels["env"], s.Labels["topology.kubernetes.io/region"], s.Labels["topology.kubernetes.io/zone"] = "prod", "eu", "eu-1"
 	s.Labels["topology.kubernetes.io/provider"] = "metal"
-	s.Annotations = map[string]string{AnnotationSkipReconcile: "true"}
+	s.Annotations = map[string]string{AnnotationSkipReconcile: "true", AnnotationMember: "false"}
 	got, findings := ArgoCD(s, Rules{})
 	if len(findings) > 0 {
 		t.Errorf("findings: %v", findings)
 	}
 	three := 3
 	want := Entry{
-		Secret: "argocd/m1", Name: "m1", Server: "https://10.0.0.1:6443", Namespaces: []string{"api", "web"}, ClusterResources: true, Paused: true,
+		Secret: "argocd/m1", Name: "m1", Server: "https://10.0.0.1:6443", Namespaces: []string{"api", "web"}, ClusterResources: true, Paused: true, NoMember: true,
 		Project: "p", Shard: &three, Region: "eu", Zone: "eu-1", Provider: "metal",
 		Labels: map[string]string{"env": "prod", "topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "eu-1", "topology.kubernetes.io/provider": "metal"},
 		Access: &Access{Server: "https://10.0.0.1:6443", ProxyURL: "http://proxy:3128", ServerName: "api", CA: cert, Cert: cert, Key: key, Token: "tok", DisableCompression: true},

@@ -22,6 +22,7 @@ import (
 
 // registration is what decisions are to know of a cluster Secret.
 func registration(e *credential.Entry, members bool) decide.Registration {
+	members = members && !e.NoMember
 	r := decide.Registration{
 		Name: e.Name, Secret: e.Secret, Server: e.Server, Member: members,
 		Namespaces: e.Namespaces, ClusterResources: e.ClusterResources, Paused: e.Paused,
