@@ -102,7 +102,7 @@ func (r *Reconciler) acquaint(ctx context.Context) {
 	deadline := r.Clock.NewTimer(r.Patience)
 	defer deadline.Stop()
 	for r.Registry != nil {
-		if known := r.Registry.Registrations(); known == nil || known.Unknown == "" {
+		if known := r.Registry.Registrations(); known == nil || known.Off || known.Unknown == "" {
 			return
 		}
 		select {

@@ -107,7 +107,7 @@ It may be run again at any time: what is there is brought up to date, and what s
 				return errors.New(problem)
 			}
 			j := join{enrolment: e, Config: c, name: name, kinds: kinds, server: server, manifest: named(name)}
-			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.Fleet, Capacity: !noCapacity, Duration: duration}
+			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account(), Capacity: !noCapacity, Duration: duration}
 			m := j.manifest
 			m.TypeMeta = metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"}
 			m.Spec = clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, Region: region, Provider: provider}
@@ -140,6 +140,14 @@ It may be run again at any time: what is there is brought up to date, and what s
 	f.BoolVar(&noCapacity, "no-capacity", false, "the account may not read nodes and pods: nothing is known of what is free")
 	_ = cmd.MarkFlagRequired("cluster-kubeconfig")
 	return printing(cmd, "text", "json", "yaml")
+}
+
+// account is the name of our service account in members; each fleet has its own.
+func (c *Config) account() string {
+	if c.Fleet == "godwit" {
+		return c.Fleet
+	}
+	return "godwit-" + c.Fleet
 }
 
 // join is one run of it, or of unjoin.
@@ -404,7 +412,7 @@ If something keeps the member, such as deletions that wait for "godwit approve",
 				return err
 			}
 			j := join{enrolment: e, Config: c, name: args[0]}
-			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.Fleet}
+			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account()}
 			err = j.leave(cmd.Context(), timeout)
 			return errors.Join(j.print(cmd, output), err)
 		},

@@ -23,6 +23,9 @@ type Registrations struct {
 	Clusters []Registration
 	// Unknown says why it cannot be told which there are; what is on record stays in force then.
 	Unknown string
+	// Off: there is no management cluster to ask, which may be a slip. What is on record stays in force, unless
+	// a source commit approves.
+	Off bool
 	// Findings are about the Secrets that they come from.
 	Findings []render.Finding
 }
@@ -88,6 +91,11 @@ func (p *pass) register() {
 		gone, stay := missing(recorded, known.Clusters)
 		all := len(gone) + len(stay)
 		switch {
+		case known.Off && (len(recorded) == 0 || approves(p.Source.Message) && p.Recorded == nil):
+			p.registrations = nil
+		case known.Off:
+			p.find(render.Finding{Severity: render.Warning, Code: "management-away", Object: "Clusters", Message: fmt.Sprintf(
+				"no cluster Secrets are read (management.kubeconfig, clusters.argocd), and %s on record came from some: they stay as they are. Set it again, or let them go by a source commit with the trailer %q", strings.Join(namesOf(recorded), ", "), approval)})
 		case known.Unknown != "":
 			p.find(render.Finding{Severity: render.Warning, Code: "management-away", Object: "Clusters", Message: known.Unknown + "; the members that are on record stay as they are"})
 		case len(gone) > 1 && len(gone)*100 > all*p.Options.MaxDeletePercent && p.Options.MaxDeletePercent < 100 && p.Recorded == nil && !approves(p.Source.Message):

@@ -71,6 +71,11 @@ func TestACoupleOfMembersWithoutAManifest(t *testing.T) {
 	w.quiet(d)
 	want(t, "finding", codes(d), []string{"warning management-away Clusters"})
 
+	w.registered = &decide.Registrations{Off: true}
+	d = w.pass()
+	w.quiet(d)
+	want(t, "finding", codes(d), []string{"warning management-away Clusters"})
+
 	// The labels of a Secret place workloads.
 	w.push(file("web.yaml", deployment("web", 2), policyFor("p", "Deployment", `placement: {clusterAffinity: {labelSelector: {matchLabels: {env: prod}}}}`)))
 	want(t, "none has the label", w.placed("default/web-deployment"), "-")
@@ -142,9 +147,19 @@ func TestManyRegistrationsThatGoAtOnceAreHeld(t *testing.T) {
 	want(t, "placed", w.placed("default/web-deployment"), "m2=2 m3=2 m4=2")
 	w.register(inSecret("m3"))
 	want(t, "held", w.state.Members["m2"].DeletionTimestamp == nil, true)
-	w.approve()
+	w.registered = &decide.Registrations{Off: true}
+	w.quiet(w.pass())
+	w.registered = &decide.Registrations{Clusters: []decide.Registration{inSecret("m3")}}
+	before := w.state
+	d = w.approve()
+	w.replays(before, d)
 	want(t, "approved", fmt.Sprint(w.state.Members["m2"].DeletionTimestamp != nil, w.state.Members["m4"].DeletionTimestamp != nil), "true true")
 	want(t, "placed", w.placed("default/web-deployment"), "m3=2")
+	// With the approval nobody needs to be asked any more.
+	w.registered, before = &decide.Registrations{Off: true}, w.state
+	d = w.pass()
+	w.replays(before, d)
+	want(t, "approved", w.state.Members["m3"].DeletionTimestamp != nil, true)
 }
 
 func TestAMemberThatLeavesWithItsCredentialsIsGivenUp(t *testing.T) {

@@ -219,7 +219,7 @@ func (r *Registry) look() *view {
 	if r.seen != nil {
 		return r.seen
 	}
-	v := &view{byName: map[string]*credential.Entry{}, byServer: map[string]*credential.Entry{}, registrations: &decide.Registrations{}}
+	v := &view{byName: map[string]*credential.Entry{}, byServer: map[string]*credential.Entry{}, registrations: &decide.Registrations{Off: len(r.labels) == 0}}
 	var all []*corev1.Secret
 	var away []string
 	for _, f := range r.labels {
@@ -279,5 +279,5 @@ func (v *view) find(name, endpoint string) *credential.Entry {
 	return v.byServer[strings.TrimRight(endpoint, "/")]
 }
 
-// Registrations are what the cluster Secrets say of members. Where they are not read there are none.
+// Registrations are what the cluster Secrets say of members; Off where they are not read.
 func (r *Registry) Registrations() *decide.Registrations { return r.look().registrations }

@@ -204,7 +204,7 @@ func TestTheOlderOfTwoSecretsStaysInUse(t *testing.T) {
 
 func TestTheSecretThatAManifestNames(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.ArgoCD = false })
-	if got := w.registry.Registrations(); len(got.Clusters) > 0 || got.Unknown != "" {
+	if got := w.registry.Registrations(); len(got.Clusters) > 0 || !got.Off {
 		t.Error("registrations without being asked for them")
 	}
 	m1 := cluster("m1")
@@ -271,6 +271,7 @@ func TestAManagementClusterThatIsAway(t *testing.T) {
 	w := newWorld(t, nil)
 	w.put("argocd/m1", "name=m1", "server=https://m1", token("one"))
 	w.eventually("it is there", func() bool { return w.token(cluster("m1")) == "one" })
+	w.registry.Wait(t.Context())
 	w.server.Down()
 	if got := w.token(cluster("m1")); got != "one" || w.registry.Registrations().Unknown != "" || len(w.registry.Registrations().Clusters) != 1 {
 		t.Errorf("away: %s, %+v", got, w.registry.Registrations())
