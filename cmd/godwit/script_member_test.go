@@ -282,7 +282,7 @@ func (w *world) delete(_ *testscript.TestScript, args []string) error {
 }
 
 // clusterSecret writes what Argo CD would: how to reach a member as it is now, unless a KEY=VALUE says otherwise. The keys
-// are those of the Secret, token and insecure for its config, and label.NAME and annotation.NAME.
+// are those of the Secret, token, insecure and exec for its config, and label.NAME and annotation.NAME.
 func (w *world) clusterSecret(_ *testscript.TestScript, args []string) error {
 	if len(args) < 3 || w.members[args[2]] == nil {
 		return errors.New("usage: cluster-secret MANAGEMENT [NS/]NAME MEMBER [KEY=VALUE...]")
@@ -303,6 +303,9 @@ func (w *world) clusterSecret(_ *testscript.TestScript, args []string) error {
 			labels[where] = value
 		case where != "" && what == "annotation":
 			annotations[where] = value
+		case key == "exec":
+			delete(login, "bearerToken")
+			login["execProviderConfig"] = map[string]any{"command": value, "apiVersion": "client.authentication.k8s.io/v1", "env": map[string]any{"FOR": name}}
 		case key == "token":
 			login["bearerToken"] = value
 		case key == "insecure":

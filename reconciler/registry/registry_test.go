@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -364,6 +365,15 @@ func TestWhatClientsAreMadeOf(t *testing.T) {
 	}
 	if c, _ = restConfig(&credential.Access{Server: "https://m1"}); c.Proxy == nil {
 		t.Error("without a proxy function transports are kept for ever")
+	}
+	for _, a := range []credential.Access{{Server: "https://m1", Insecure: true}, {Server: "https://m1", ServerName: "n"}} {
+		c, err := restConfig(&a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := rest.TLSConfigFor(c); err != nil || s.MinVersion < tls.VersionTLS12 || s.InsecureSkipVerify != a.Insecure {
+			t.Errorf("TLS from %x on, %v", s.MinVersion, err)
+		}
 	}
 }
 
