@@ -48,6 +48,14 @@ type Fleet interface {
 	Changed() <-chan struct{}
 }
 
+// Registry tells which members a management cluster names.
+type Registry interface {
+	// Registrations are those known as of now: the same ones until Changed receives.
+	Registrations() *decide.Registrations
+	// Changed receives after Registrations may give something new.
+	Changed() <-chan struct{}
+}
+
 // Webhooks ask interpreter webhooks what a decision has left open.
 type Webhooks interface {
 	// Ask replaces what is to be asked by what is due, and keeps the answers that were heard; it never blocks.
@@ -69,6 +77,8 @@ type Config struct {
 
 	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
 	Webhooks Webhooks
+	// Registry: nil means that no management cluster is asked; members are those of the source, and on record.
+	Registry Registry
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
 	// that nobody can tell.
 	CutOff func() string
@@ -231,6 +241,7 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 			r.reload, r.refetch = true, true
 		case <-r.Fleet.Changed():
 		case <-r.answered():
+		case <-r.registered():
 		}
 		if over == nil {
 			rest := r.Coalesce - r.Clock.Since(started)
@@ -479,6 +490,9 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 	if r.Webhooks != nil {
 		in.Answers = r.Webhooks.Answers()
 	}
+	if r.Registry != nil {
+		in.Registered = r.Registry.Registrations()
+	}
 	d, err := decide.Next(in)
 	if err != nil {
 		return nil, err
@@ -496,6 +510,14 @@ func (r *Reconciler) answered() <-chan struct{} {
 		return nil
 	}
 	return r.Webhooks.Changed()
+}
+
+// registered receives when the management cluster names other members.
+func (r *Reconciler) registered() <-chan struct{} {
+	if r.Registry == nil {
+		return nil
+	}
+	return r.Registry.Changed()
 }
 
 // past opens the earlier commits that the state refers to. One that cannot be opened is left out,

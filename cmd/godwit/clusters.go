@@ -16,7 +16,7 @@ import (
 func newClusters() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clusters",
-		Short: "List the members: mode, version, ready, taints, age; cordon, uncordon and taint them",
+		Short: "List the members: mode, version, ready, taints, age; join, unjoin, cordon, uncordon and taint them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, output, err := configured(cmd)
@@ -40,7 +40,7 @@ func newClusters() *cobra.Command {
 			return report.Table(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), clusterRows(list, output == "wide"))
 		},
 	}
-	cmd.AddCommand(newCordon(), newUncordon(), newTaint())
+	cmd.AddCommand(newJoin(), newUnjoin(), newCordon(), newUncordon(), newTaint())
 	return printing(cmd, "text", "wide", "json", "yaml")
 }
 

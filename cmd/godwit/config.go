@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -44,7 +45,14 @@ type Config struct {
 		SecretKeyFile string     `mapstructure:"secretKeyFile"`
 		Auth          authConfig `mapstructure:"auth"`
 	} `mapstructure:"state"`
+	Management struct {
+		Kubeconfig string `mapstructure:"kubeconfig"`
+		Context    string `mapstructure:"context"`
+	} `mapstructure:"management"`
 	Clusters struct {
+		ArgoCD           bool          `mapstructure:"argocd"`
+		Namespaces       []string      `mapstructure:"namespaces"`
+		ExecCommands     []string      `mapstructure:"execCommands"`
 		Kubeconfig       []string      `mapstructure:"kubeconfig"`
 		ProbeInterval    time.Duration `mapstructure:"probeInterval"`
 		ProbeTimeout     time.Duration `mapstructure:"probeTimeout"`
@@ -130,6 +138,8 @@ var settings = map[string]any{
 	"source.url": "", "source.branch": "", "source.path": ".", "source.defaultNamespace": "default", "source.pollInterval": "15s",
 	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
+	"management.kubeconfig": "", "management.context": "",
+	"clusters.argocd": false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
@@ -226,6 +236,16 @@ func (c *Config) check() error {
 	for _, anchor := range c.Failover.Anchors {
 		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {
 			return fmt.Errorf("failover.anchors: %q is no host:port", anchor)
+		}
+	}
+	for _, namespace := range c.Clusters.Namespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("clusters.namespaces: %q is no namespace: %s", namespace, problems[0])
+		}
+	}
+	for _, command := range c.Clusters.ExecCommands {
+		if command == "" {
+			return errors.New("clusters.execCommands: a command is empty; write it as the cluster Secrets do, such as argocd-k8s-auth")
 		}
 	}
 	for _, host := range c.Webhooks.AllowedHosts {

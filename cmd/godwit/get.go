@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -150,7 +151,14 @@ func (c *Config) registrations(ctx context.Context) (map[string]*clusterv1alpha1
 // members finds the credentials of the members, and what kinds mean; without a source every context is
 // one, and kinds mean what is built in.
 func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.Config, *interpret.Interpreter, error) {
-	lookup := c.lookup()
+	lookup, err := c.openRegistry(slog.New(slog.DiscardHandler)) // who does not answer says so when asked
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lookup.Close()
+	waiting, cancel := context.WithTimeout(ctx, managementTime)
+	defer cancel()
+	lookup.Wait(waiting)
 	registered, rules := map[string]*clusterv1alpha1.Cluster{}, &interpret.Interpreter{}
 	if c.Source.URL != "" || c.sourceDir != "" {
 		d, done, err := c.decideOnce(ctx, "")
@@ -160,8 +168,11 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 		defer done()
 		registered, rules = d.Next.Members, d.Rules
 	} else {
-		for _, name := range lookup.Contexts() {
+		for _, name := range c.kubeconfig().Contexts() {
 			registered[name] = named(name)
+		}
+		for _, r := range lookup.Registrations().Clusters {
+			registered[r.Name] = named(r.Name)
 		}
 	}
 	for _, name := range only {
@@ -202,7 +213,10 @@ func named(name string) *clusterv1alpha1.Cluster {
 	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func (c *Config) lookup() *member.Kubeconfig {
+// managementTime is how long a command waits for the management cluster.
+const managementTime = 5 * time.Second
+
+func (c *Config) kubeconfig() *member.Kubeconfig {
 	if len(c.Clusters.Kubeconfig) > 0 {
 		return member.NewKubeconfig(c.Clusters.Kubeconfig...)
 	}

@@ -138,7 +138,12 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		st = fresh
 		return st, nil
 	}
-	fleet := member.New(c.lookup(), member.Options{
+	clusters, err := c.openRegistry(log)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, clusters.Close)
+	fleet := member.New(clusters, member.Options{
 		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
 		RetryInterval:     min(2*time.Second, c.Clusters.ProbeInterval),
 		AccurateEstimator: c.Scheduling.AccurateEstimator,
@@ -174,7 +179,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
-		Source: src, Store: st, Fleet: fleet, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
+		Source: src, Store: st, Fleet: fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: report, CutOff: anchors.CutOff,
 	})

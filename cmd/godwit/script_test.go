@@ -37,7 +37,8 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 // commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
 //	members NAME...                       starts simulated members; $KUBECONFIG has a context for each, $KUBECONFIG-NAME for one
-//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME
+//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME|token TOKEN
+//	cluster-secret MANAGEMENT [NS/]NAME MEMBER [KEY=VALUE...]   writes the cluster Secret of Argo CD for a member to another one
 //	edit MEMBER MANAGER FILE              applies the object in FILE as another field manager, by force
 //	patch MEMBER MANAGER KIND NS/NAME JSON   a merge patch, as kubectl edit, scale and label send it
 //	delete MEMBER KIND NS/NAME
@@ -109,7 +110,8 @@ func TestScripts(t *testing.T) {
 var commands = map[string]func(w *world, ts *testscript.TestScript, args []string) error{
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
-	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
+	"cluster-secret": (*world).clusterSecret,
+	"repo":           (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,

@@ -101,6 +101,9 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
+	// Registered are the members that the management cluster names; nil means that nobody asks it. Those on
+	// record stay in force then.
+	Registered *Registrations
 	// Answers are what webhooks said; nil means that nobody asks them. What they would have said is
 	// then taken from the record, and where that does not know, from the kind's next rule.
 	Answers *Answers
@@ -257,7 +260,9 @@ func decide(in Input) *pass {
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
+	p.register()
 	p.read()
+	p.claimed = p.claims()
 	p.listen()
 	p.news = p.Memo.look(p.Seen)
 	p.Rules = p.deaf()
@@ -298,20 +303,23 @@ type pass struct {
 	*Decision
 	next *record.State
 
-	input      *compiled
-	rules      *interpret.Interpreter // of the input, with the webhooks' answers
-	heard      *hearing
-	unanswered map[interpret.Key]Unanswered
-	standIns   map[interpret.Key]standIn
-	spoken     map[api.ID]bool        // by kind: a webhook speaks of it
-	ties       map[*record.State]ties // see stillNeeded
-	fleet      *fleet
-	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
-	bound      []*bound
-	ledger     *ledger
-	effects    override.Effects // of the rules on all works
-	carried    bool             // works stay that nothing was applied to in this pass
-	approved   bool             // by the source commit
+	input *compiled
+	// registrations are those in force, and claimed what they and manifests say of members.
+	registrations []Registration
+	claimed       []claim
+	rules         *interpret.Interpreter // of the input, with the webhooks' answers
+	heard         *hearing
+	unanswered    map[interpret.Key]Unanswered
+	standIns      map[interpret.Key]standIn
+	spoken        map[api.ID]bool        // by kind: a webhook speaks of it
+	ties          map[*record.State]ties // see stillNeeded
+	fleet         *fleet
+	kinds         map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
+	bound         []*bound
+	ledger        *ledger
+	effects       override.Effects // of the rules on all works
+	carried       bool             // works stay that nothing was applied to in this pass
+	approved      bool             // by the source commit
 	// approvers are the people on record who let deletions go in this pass, by member.
 	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.

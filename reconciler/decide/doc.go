@@ -4,6 +4,7 @@
 //	Next(Input) -> Decision
 //
 //	read      source tree -> templates, policies, overrides, members' registrations (source.go)
+//	register  what the management cluster says of members, else what is on record   (registrations.go)
 //	members   registrations + observations -> members with taints and capacity       (members.go)
 //	bind      template -> policy -> clusters with replicas                            (bind.go)
 //	quotas    bindings of a namespace -> what may grow; shares of members -> works    (quota.go)
