@@ -67,6 +67,8 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Gate judges commits of the source before they are in force; nil lets all of them in.
+	Gate *Gate
 	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
 	Webhooks Webhooks
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
@@ -107,6 +109,8 @@ type Reconciler struct {
 	memo *decide.Memo
 
 	snapshot gitstate.Snapshot
+	followed string // what the record had in force when snapshot was let in
+	refused  *decide.Refusal
 	tree     store.Tree
 	state    *record.State
 	reload   bool // the state branch may have moved
@@ -299,9 +303,12 @@ func (r *Reconciler) read(ctx context.Context) error {
 		return nil
 	}
 	snapshot, err := r.Source.Fetch(ctx)
+	if err == nil {
+		err = r.enter(ctx, snapshot)
+	}
 	switch {
 	case err == nil:
-		r.snapshot, r.refetch = snapshot, false
+		r.refetch = false
 		r.back("source", "the source can be read again")
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
@@ -473,7 +480,7 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 		seen.CutOff = r.CutOff()
 	}
 	in := decide.Input{
-		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
+		Source: r.snapshot, Refused: r.refused, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	}
 	if r.Webhooks != nil {

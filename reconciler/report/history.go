@@ -629,7 +629,7 @@ func (r *reading) metaEntries() error {
 		if texts[i], err = fs.ReadFile(tree, record.MetaPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, word := range []string{"braked:", "approvals:", "failoverBrake:"} { // most often there is none of them
+		for _, word := range []string{"braked:", "approvals:", "failoverBrake:", "rewrite:"} { // most often there is none of them
 			told = told || bytes.Contains(texts[i], []byte(word))
 		}
 	}
@@ -667,6 +667,12 @@ func (r *reading) metaEntries() error {
 		}) {
 			r.approval(a)
 		}
+	}
+	if !r.filtered() && next.Rewrite != nil && !next.Rewrite.Same(old.Rewrite) {
+		r.add(Entry{}, fmt.Sprintf("the source may go on from %.7s in place of %.7s, approved by %s", next.Rewrite.To, next.Rewrite.From, next.Rewrite.By))
+	}
+	if !r.filtered() && next.Rewrite == nil && old.RewriteApproved() != nil {
+		r.add(Entry{}, fmt.Sprintf("the source went on from %.7s to %.7s, as approved by %s", old.Rewrite.From, next.Source.Commit, old.Rewrite.By))
 	}
 	return nil
 }
