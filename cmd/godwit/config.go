@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,11 @@ type Config struct {
 		DefaultNamespace string        `mapstructure:"defaultNamespace"`
 		PollInterval     time.Duration `mapstructure:"pollInterval"`
 		Auth             authConfig    `mapstructure:"auth"`
+		Rewrites         string        `mapstructure:"rewrites"`
+		Verify           struct {
+			Mode          string `mapstructure:"mode"`
+			signersConfig `mapstructure:",squash"`
+		} `mapstructure:"verify"`
 	} `mapstructure:"source"`
 	State struct {
 		URL            string        `mapstructure:"url"`
@@ -41,8 +47,15 @@ type Config struct {
 			Name  string `mapstructure:"name"`
 			Email string `mapstructure:"email"`
 		} `mapstructure:"author"`
-		SecretKeyFile string     `mapstructure:"secretKeyFile"`
-		Auth          authConfig `mapstructure:"auth"`
+		SecretKeyFile            string     `mapstructure:"secretKeyFile"`
+		SigningKey               string     `mapstructure:"signingKey"`
+		SigningKeyPassphraseFile string     `mapstructure:"signingKeyPassphraseFile"`
+		Auth                     authConfig `mapstructure:"auth"`
+		Verify                   struct {
+			Mode          string `mapstructure:"mode"`
+			Since         string `mapstructure:"since"`
+			signersConfig `mapstructure:",squash"`
+		} `mapstructure:"verify"`
 	} `mapstructure:"state"`
 	Clusters struct {
 		Kubeconfig       []string      `mapstructure:"kubeconfig"`
@@ -130,6 +143,9 @@ var settings = map[string]any{
 	"source.url": "", "source.branch": "", "source.path": ".", "source.defaultNamespace": "default", "source.pollInterval": "15s",
 	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
+	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "",
+	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
+	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
@@ -218,6 +234,16 @@ func (c *Config) check() error {
 		return fmt.Errorf("failover.defaultTolerationSeconds: %d is below 0", c.Failover.DefaultTolerationSeconds)
 	case c.Failover.MaxEvictionsPerMinute < 0:
 		return fmt.Errorf("failover.maxEvictionsPerMinute: %d is below 0; 0 means any number from one member and 20 from more", c.Failover.MaxEvictionsPerMinute)
+	case c.Source.Rewrites != "refuse" && c.Source.Rewrites != "follow":
+		return fmt.Errorf("source.rewrites: %q is not known; it is refuse or follow", c.Source.Rewrites)
+	case !slices.Contains([]string{"", "none", "head", "all"}, c.Source.Verify.Mode):
+		return fmt.Errorf("source.verify.mode: %q is not known; it is none, head or all", c.Source.Verify.Mode)
+	case !slices.Contains([]string{"", "none", "warn", "enforce"}, c.State.Verify.Mode):
+		return fmt.Errorf("state.verify.mode: %q is not known; it is none, warn or enforce", c.State.Verify.Mode)
+	case c.State.Verify.Since != "" && !fullHash.MatchString(c.State.Verify.Since):
+		return fmt.Errorf("state.verify.since: %q is no commit; give its hash of 40 digits", c.State.Verify.Since)
+	case c.State.SigningKey == "" && c.State.SigningKeyPassphraseFile != "":
+		return errors.New("state.signingKeyPassphraseFile: there is no state.signingKey that it could open")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):

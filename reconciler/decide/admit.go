@@ -112,5 +112,7 @@ func (p *pass) sourceEvents() []Event {
 	if r == nil || p.next.Meta.Rewrite != nil {
 		return nil
 	}
-	return []Event{happened("rewrite", "source", fmt.Sprintf("%.7s -> %.7s, approved by %s", r.From, p.Source.Revision, cmp.Or(r.By, "a person")), Operator)}
+	e := happened("rewrite", "source", fmt.Sprintf("%.7s -> %.7s", r.From, p.Source.Revision), Operator)
+	e.Why = "approved by " + cmp.Or(r.By, "a person")
+	return []Event{e}
 }
