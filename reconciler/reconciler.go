@@ -129,6 +129,7 @@ type Reconciler struct {
 	rules      *interpret.Interpreter // that the fleet keeps by
 	findings   string                 // what was last reported, so that it is said once
 	outages    map[string]bool        // likewise
+	distrust   string                 // likewise, of the state branch
 	missing    map[string]bool        // likewise, by commit of the source
 }
 
@@ -364,6 +365,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 	} else {
 		r.back("state", "the remote of the state branch can be reached again")
 	}
+	r.tell(tree)
 	r.unpushed = tree.Unpushed > 0
 	if r.state == nil || tree.Head != r.tree.Head {
 		state, err := r.decode(ctx, tree)
@@ -377,6 +379,24 @@ func (r *Reconciler) load(ctx context.Context) error {
 	}
 	r.tree, r.reload = tree, false
 	return nil
+}
+
+// tell logs what is wrong with the signatures of the state branch, once.
+func (r *Reconciler) tell(tree store.Tree) {
+	now := ""
+	if tree.Unverified != nil {
+		now = tree.Unverified.Error()
+	}
+	switch {
+	case now != "" && tree.Refused == "":
+		r.Log.Warn("the state branch", "error", tree.Unverified)
+		now = ""
+	case now != "" && now != r.distrust:
+		r.Log.Error("the state branch is not followed, going on with the last commit that can be trusted", "refused", tree.Refused, "error", tree.Unverified)
+	case now == "" && r.distrust != "":
+		r.Log.Info("the state branch is followed again")
+	}
+	r.distrust = now
 }
 
 // History is the past of the state branch.

@@ -197,6 +197,13 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 	if o.Sign, err = c.signer(); err != nil {
 		return nil, err
 	}
+	trust, err := c.trust()
+	if err != nil {
+		return nil, err
+	}
+	if trust != nil {
+		o.Admit = trust.Admit
+	}
 	if r != nil {
 		o.Remote = r
 	} else {

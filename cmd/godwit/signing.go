@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/signature"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/reconciler"
@@ -67,6 +68,33 @@ func (c *Config) signingKey() (*signature.Key, error) {
 		return nil, fmt.Errorf("state.signingKey: %w", err)
 	}
 	return key, nil
+}
+
+// trust judges commits of the state branch; nil if nothing is said of who may sign them.
+func (c *Config) trust() (*reconciler.Trust, error) {
+	v := c.State.Verify
+	if v.Mode == "none" || v.Mode == "" && !v.given() {
+		return nil, nil
+	}
+	key, err := c.signingKey()
+	if err != nil {
+		return nil, err
+	}
+	t := &reconciler.Trust{Bot: c.State.Author.Email, Since: gitstate.Revision(v.Since), Enforce: v.Mode == "enforce"}
+	var signers *signature.Signers
+	if v.given() {
+		if signers, err = signature.Load(v.files()); err != nil {
+			return nil, fmt.Errorf("state.verify: %w; correct state.verify.allowedSigners and state.verify.openPGPKeys, or set state.verify.mode to none", err)
+		}
+	}
+	if key != nil {
+		signers = signers.With(t.Bot, key)
+	}
+	if signers == nil {
+		return nil, errors.New("state.verify: no key is allowed; set state.signingKey, state.verify.allowedSigners or state.verify.openPGPKeys, or state.verify.mode to none")
+	}
+	t.Signers = signers
+	return t, nil
 }
 
 // signer is for the options of a store.
