@@ -132,6 +132,7 @@ func (r *Reconciler) enter(ctx context.Context, head gitstate.Snapshot) error {
 		}
 		if string(head.Revision) != inForce {
 			if head, err = r.Source.At(ctx, inForce); err != nil {
+				r.snapshot = gitstate.Snapshot{} // what was in force before must not be again
 				return fmt.Errorf("%s; and what is in force cannot be read: %w", refused.Message, err)
 			}
 		}
