@@ -51,8 +51,8 @@ func (s *Store) admit(ctx context.Context, theirs plumbing.Hash) (plumbing.Hash,
 	switch {
 	case s.o.Admit == nil:
 		return theirs, nil
-	case theirs.IsZero() || s.verdict.any && theirs == s.remote:
-		s.verdict.head, s.verdict.upTo = theirs, theirs
+	case theirs.IsZero() || s.verdict.any && theirs == s.remote: // what comes to be there is our own
+		s.verdict = verdict{any: true, head: theirs, upTo: theirs}
 		return theirs, nil
 	case s.verdict.any && theirs == s.verdict.head:
 		return s.verdict.upTo, nil

@@ -41,10 +41,10 @@ func (s *Store) load(ctx context.Context) (t Tree, err error) {
 			return t, err
 		}
 		if offline == nil {
-			s.heard = true
 			if theirs, err = s.admit(ctx, theirs); err != nil {
 				return t, err
 			}
+			s.heard = true
 			if rewritten, err = s.meet(theirs); err != nil {
 				return t, err
 			}
