@@ -310,9 +310,10 @@ func TestHistoryKeepsATerminalSafe(t *testing.T) {
 // A commit with a bad signature is always told of, also where it changed nothing that history knows.
 func TestABadSignatureIsMarked(t *testing.T) {
 	c := &chronicle{}
-	c.commit("hidden|Godwit-Version: 1|Godwit-Reason: Status", map[string]string{"works/m3/default/deployment.apps_web.yaml": "a: 1\n"})
+	c.commit("placed|Godwit-Version: 1", map[string]string{"works/m3/default/deployment.apps_web.yaml": "a: 1\n"})
+	c.commit("hidden|Godwit-Version: 1|Godwit-Reason: Status", map[string]string{"works/m3/default/deployment.apps_web.yaml": ""})
 	recorded := c.commits[0]
-	for signature, want := range map[string]string{"": "", "good: bot": "", "bad: it is not signed": "[signature: it is not signed] hidden"} {
+	for signature, want := range map[string]string{"": "", "good: bot": "", "bad: it is not signed": "signature: it is not signed&#93; hidden"} {
 		recorded.Signature = signature
 		entries, _, err := report.NewHistory(report.HistoryQuery{}).Of(recorded)
 		if err != nil {
