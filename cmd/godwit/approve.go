@@ -142,6 +142,8 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 		return nil, errors.New("nothing of that waits for an approval; \"godwit approve --list\" prints what does")
 	case len(a.Items) == 0 || list:
 		return a, nil
+	case c.State.Verify.Mode == "enforce" && c.State.SigningKey == "":
+		return nil, errors.New("approve: state.verify.mode is enforce, and without a signature the approval would keep the state branch from being followed; set state.signingKey to your own key")
 	}
 	if a.Commit, err = c.commitApproval(ctx, a, waits); err != nil {
 		return nil, fmt.Errorf("approve: %w", err)

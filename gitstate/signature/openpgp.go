@@ -50,17 +50,10 @@ func emails(e *openpgp.Entity) []string {
 	var all []string
 	for _, id := range slices.Sorted(maps.Keys(e.Identities)) {
 		u := e.Identities[id].UserId
-		name := id
 		if u != nil && u.Email != "" {
-			name = u.Email
+			id = u.Email
 		}
-		// Principals are patterns, and a user ID is what its owner made it.
-		all = append(all, strings.Map(func(r rune) rune {
-			if strings.ContainsRune("*?!,", r) {
-				return '_'
-			}
-			return r
-		}, name))
+		all = append(all, id)
 	}
 	return all
 }

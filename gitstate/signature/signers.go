@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,8 +113,8 @@ type Signer struct {
 	Principals []string
 }
 
-// Is tells whether a name is among the principals.
-func (s Signer) Is(name string) bool { return matches(name, s.Principals) }
+// Is tells whether a name is among the principals, as it stands there: a pattern is nobody's name.
+func (s Signer) Is(name string) bool { return slices.Contains(s.Principals, name) }
 
 // String is "ada@example.com (SHA256:...)".
 func (s Signer) String() string {
