@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -18,6 +19,8 @@ type Lineage interface {
 	Descends(ctx context.Context, head, from gitstate.Revision) (bool, error)
 	// Commits returns head and what it descends from and none of known does, head first.
 	Commits(ctx context.Context, head gitstate.Revision, known []gitstate.Revision, most int) ([]gitstate.Object, error)
+	// Changed returns the paths that differ between two commits. The error is gitstate.ErrHistory if one is not here.
+	Changed(ctx context.Context, from, to gitstate.Revision) ([]string, error)
 }
 
 // Verifier tells who signed a commit with a key that is allowed; a *signature.Signers is one.
@@ -35,6 +38,9 @@ type Gate struct {
 	Signers Verifier
 	// All asks it of each commit since the one in force, and not only of the newest one.
 	All bool
+	// Limits are of signers who may change some paths only: whoever signed the newest commit answers for all that comes
+	// in force with it.
+	Limits []decide.Limit
 
 	judged question
 	answer *decide.Refusal
@@ -102,12 +108,36 @@ func (g *Gate) learn(ctx context.Context, q question) (decide.Head, error) {
 	case err != nil:
 		return h, err
 	}
-	for _, c := range commits {
-		if who, err := g.Signers.Verify(c.Data); err != nil {
-			h.Unverified = append(h.Unverified, decide.Unverified{Revision: c.Revision, Key: who.Key, Why: err})
+	for i, c := range commits {
+		who, why := g.Signers.Verify(c.Data)
+		if why == nil && i == 0 {
+			if why, err = g.exceeds(ctx, q, who); err != nil {
+				return h, err
+			}
+		}
+		if why != nil {
+			h.Unverified = append(h.Unverified, decide.Unverified{Revision: c.Revision, Key: who.Key, Why: why})
 		}
 	}
 	return h, nil
+}
+
+// exceeds says what the signer of the newest commit may not change of what comes in force with it.
+func (g *Gate) exceeds(ctx context.Context, q question, who signature.Signer) (why, err error) {
+	if !slices.ContainsFunc(g.Limits, func(l decide.Limit) bool { return who.Is(l.Signer) }) {
+		return nil, nil
+	}
+	if q.inForce == "" {
+		return errors.New("its signer may change some paths only, and with the first commit everything comes in force"), nil
+	}
+	changed, err := g.Lineage.Changed(ctx, gitstate.Revision(q.inForce), gitstate.Revision(q.head))
+	if errors.Is(err, gitstate.ErrHistory) {
+		return fmt.Errorf("its signer may change some paths only, and what changes cannot be told: %w", err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decide.Exceeds(g.Limits, who.Is, changed), nil
 }
 
 // enter puts the newest commit of the source in force, or keeps what is if the gate does not let it in.

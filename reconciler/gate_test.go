@@ -65,6 +65,14 @@ func (l *fakeLineage) Commits(_ context.Context, head gitstate.Revision, known [
 	return list, nil
 }
 
+func (l *fakeLineage) Changed(_ context.Context, from, to gitstate.Revision) ([]string, error) {
+	l.lookup++
+	if l.doubt {
+		return nil, gitstate.ErrHistory
+	}
+	return []string{"apps/" + string(from), "apps/" + string(to)}, nil
+}
+
 // signedBy are who signed, by the commit's text; what is not in it is not signed.
 type signedBy map[string]string
 
@@ -198,6 +206,11 @@ func TestWhatTheGateLooksAt(t *testing.T) {
 		{"rewritten", Gate{}, signedBy{"5": "ada"}, "4", false, "2", 0, "its history was rewritten"},
 		{"rewritten, and followed", Gate{Follow: true}, signedBy{"5": "ada"}, "4", false, "2", 0, ""},
 		{"who knows", Gate{}, signedBy{"5": "ada"}, "4", true, "2", 0, "cannot be told"},
+		{"within a limit", Gate{Limits: []decide.Limit{{Signer: "ada", Paths: []string{"apps"}}}}, signedBy{"5": "ada"}, "", false, "2", 0, ""},
+		{"beyond it", Gate{Limits: []decide.Limit{{Signer: "ada", Paths: []string{"apps/2"}}}}, signedBy{"5": "ada"}, "", false, "2", 0, "its signer may change apps/2, and it changes apps/5"},
+		{"another's limit", Gate{Limits: []decide.Limit{{Signer: "bob", Paths: []string{"x"}}}}, signedBy{"5": "ada"}, "", false, "2", 0, ""},
+		{"limited, and the first", Gate{Limits: []decide.Limit{{Signer: "ada", Paths: []string{"apps"}}}}, signedBy{"5": "ada"}, "", false, "", 0, "with the first commit everything comes in force"},
+		{"limited, and who knows", Gate{Limits: []decide.Limit{{Signer: "ada", Paths: []string{"apps"}}}}, signedBy{"5": "ada"}, "", true, "2", 0, "what changes cannot be told"},
 		{"a stranger", Gate{}, signedBy{"5": "eve"}, "", false, "2", 0, "signed with the key SHA256:eve: " + signature.ErrNotAllowed.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {

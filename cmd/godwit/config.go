@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,7 +35,8 @@ type Config struct {
 		Auth             authConfig    `mapstructure:"auth"`
 		Rewrites         string        `mapstructure:"rewrites"`
 		Verify           struct {
-			Mode          string `mapstructure:"mode"`
+			Mode          string        `mapstructure:"mode"`
+			Limits        []limitConfig `mapstructure:"limits"`
 			signersConfig `mapstructure:",squash"`
 		} `mapstructure:"verify"`
 	} `mapstructure:"source"`
@@ -143,7 +145,7 @@ var settings = map[string]any{
 	"source.url": "", "source.branch": "", "source.path": ".", "source.defaultNamespace": "default", "source.pollInterval": "15s",
 	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
-	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "",
+	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "", "source.verify.limits": []any{},
 	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
 	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
@@ -248,6 +250,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
 		return fmt.Errorf("source.branch and state.branch are both %s: what people push and what is decided need a branch each", c.State.Branch)
+	}
+	for i, l := range c.Source.Verify.Limits {
+		if l.Signer == "" || len(l.Paths) == 0 || slices.ContainsFunc(l.Paths, func(p string) bool { return p == "." || !fs.ValidPath(p) }) {
+			return fmt.Errorf("source.verify.limits[%d]: needs a signer, as in the list of signers, and paths of the repository such as apps/shop", i)
+		}
 	}
 	for _, anchor := range c.Failover.Anchors {
 		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/signature"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
 // signersConfig says where the keys of those stand who may sign.
@@ -27,6 +28,12 @@ func (s signersConfig) files() signature.Files {
 func (s signersConfig) given() bool { return s.AllowedSigners != "" || len(s.OpenPGPKeys) > 0 }
 
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// limitConfig says what a signer may change.
+type limitConfig struct {
+	Signer string   `mapstructure:"signer"`
+	Paths  []string `mapstructure:"paths"`
+}
 
 // gate is what commits of the source have to pass; nil lets all of them in.
 func (c *Config) gate(src snapshots) (*reconciler.Gate, error) {
@@ -46,6 +53,9 @@ func (c *Config) gate(src snapshots) (*reconciler.Gate, error) {
 			return nil, fmt.Errorf("source.verify: %w; correct source.verify.allowedSigners and source.verify.openPGPKeys, or set source.verify.mode to none", err)
 		}
 		g.Signers = signers
+		for _, l := range v.Limits {
+			g.Limits = append(g.Limits, decide.Limit{Signer: l.Signer, Paths: l.Paths})
+		}
 	}
 	return g, nil
 }

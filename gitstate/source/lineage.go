@@ -7,9 +7,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/godwit-gitops/godwit/gitstate"
@@ -110,6 +112,47 @@ func (s *Source) commits(ctx context.Context, head gitstate.Revision, known []gi
 		}
 	}
 	return list, nil
+}
+
+// Changed returns the paths of the files that differ between two commits, sorted, whatever source.path is. The error
+// is gitstate.ErrHistory if one of them is not here.
+func (s *Source) Changed(ctx context.Context, from, to gitstate.Revision) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var trees [2]*object.Tree
+	for i, r := range []gitstate.Revision{from, to} {
+		hash := plumbing.NewHash(string(r))
+		if !s.objects.has(hash) {
+			return nil, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, r, gitstate.ErrHistory)
+		}
+		commit, err := s.objects.commit(hash)
+		if err == nil {
+			err = s.objects.with(commit.TreeHash, func(st *filesystem.Storage) (err error) {
+				trees[i], err = object.GetTree(st, commit.TreeHash)
+				return err
+			})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, r, err)
+		}
+	}
+	var paths []string
+	err := s.objects.with(plumbing.NewHash(string(to)), func(*filesystem.Storage) error {
+		changes, err := object.DiffTreeContext(ctx, trees[0], trees[1])
+		for _, c := range changes {
+			for _, name := range []string{c.From.Name, c.To.Name} {
+				if name != "" {
+					paths = append(paths, name)
+				}
+			}
+		}
+		return err
+	})
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return nil, fmt.Errorf("source %s: compare %s with %s: %w", s.o.Remote, to, from, err)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
 }
 
 // link is a commit in the history.

@@ -121,3 +121,23 @@ func TestAHistoryThatEndsHereIsNoAnswer(t *testing.T) {
 		t.Errorf("a head that is not here: %v", err)
 	}
 }
+
+func TestChangedNamesEveryPath(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	first := repo.Commit("main", map[string]string{"a/x": "1", "b": "1", "c/.git-x": "1", "d@": "b"}, "first")
+	second := repo.Commit("main", map[string]string{"a/x": "", "a/y": "1", "c/.git-x": "2", "d@": "a", "b": "1"}, "second")
+	s := openSource(t, repo.Dir, func(o *source.Options) { o.Path = "a" })
+	fetch(t, s)
+	want := []string{"a/x", "a/y", "c/.git-x", "d"}
+	for _, pair := range [][]gitstate.Revision{revs(first, second), revs(second, first)} {
+		if got, err := s.Changed(t.Context(), pair[0], pair[1]); err != nil || !slices.Equal(got, want) {
+			t.Errorf("Changed(%s) = %s, %v, want %s", pair, got, err, want)
+		}
+	}
+	if got, err := s.Changed(t.Context(), revs(second)[0], revs(second)[0]); err != nil || len(got) > 0 {
+		t.Errorf("a commit and itself: %s, %v", got, err)
+	}
+	if _, err := s.Changed(t.Context(), "1111111111111111111111111111111111111111", revs(second)[0]); !errors.Is(err, gitstate.ErrHistory) {
+		t.Errorf("a commit that is not here: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/godwit-gitops/godwit/gitstate"
@@ -45,6 +46,40 @@ func (u Unverified) String() string {
 		return fmt.Sprintf("commit %s: %v", u.Revision, u.Why)
 	}
 	return fmt.Sprintf("commit %s, signed with the key %s: %v", u.Revision, u.Key, u.Why)
+}
+
+// Limit is what a signer may change.
+type Limit struct {
+	// Signer is a principal.
+	Signer string
+	// Paths are files and folders of the repository.
+	Paths []string
+}
+
+// Exceeds says what of the changed paths a signer may not change; nil means that there is nothing. Who has no limit may
+// change everything, and who has several what any of them names.
+func Exceeds(limits []Limit, signer func(name string) bool, changed []string) error {
+	var allowed []string
+	limited := false
+	for _, l := range limits {
+		if signer(l.Signer) {
+			limited, allowed = true, append(allowed, l.Paths...)
+		}
+	}
+	if !limited {
+		return nil
+	}
+	within := func(path string) bool {
+		return slices.ContainsFunc(allowed, func(a string) bool { return path == a || strings.HasPrefix(path, a+"/") })
+	}
+	outside := slices.DeleteFunc(slices.Clone(changed), within)
+	switch len(outside) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("its signer may change %s, and it changes %s", strings.Join(allowed, ", "), outside[0])
+	}
+	return fmt.Errorf("its signer may change %s, and it changes %s and %d more", strings.Join(allowed, ", "), outside[0], len(outside)-1)
 }
 
 // Refusal is why the newest commit of the source is not in force.

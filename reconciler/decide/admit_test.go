@@ -56,6 +56,23 @@ func TestACommitIsAdmitted(t *testing.T) {
 	}
 }
 
+func TestASignerHasLimits(t *testing.T) {
+	limits := []decide.Limit{{"ada", []string{"apps/ada", "README"}}, {"bob", []string{"apps/bob"}}, {"ada", []string{"shared"}}}
+	for _, test := range []struct{ signer, changed, want string }{
+		{"ada", "apps/ada/x README shared/a/b", ""},
+		{"ada", "", ""},
+		{"ada", "apps/adam", "its signer may change apps/ada, README, shared, and it changes apps/adam"},
+		{"ada", "README.md apps/ada/x apps/bob/x", "it changes README.md and 1 more"},
+		{"bob", "apps/bob apps/ada/x", "its signer may change apps/bob, and it changes apps/ada/x"},
+		{"carol", "apps/bob", ""},
+	} {
+		err := decide.Exceeds(limits, func(name string) bool { return name == test.signer }, strings.Fields(test.changed))
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s changes %s: %v, want %s", test.signer, test.changed, err, test.want)
+		}
+	}
+}
+
 func TestWhatIsInForceIsThatOfTheConfiguredSource(t *testing.T) {
 	was := record.Source{URL: "https://git/a", Branch: "main", Commit: "c"}
 	for _, test := range []struct {
