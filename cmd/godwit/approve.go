@@ -16,7 +16,6 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
-	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -155,11 +154,11 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 // is in force. If that one is gone, nothing is decided.
 func (c *Config) decideInForce(ctx context.Context, src snapshots, head gitstate.Snapshot, state *record.State, memo *decide.Memo) (*decide.Decision, error) {
 	var refused *decide.Refusal
-	if git, ok := src.(*source.Source); ok && c.Source.Rewrites != "follow" {
+	if lineage, ok := src.(reconciler.Lineage); ok && c.Source.Rewrites != "follow" {
 		options := c.options() // whatever names the person has for the source, it is that of the record
 		options.SourceURL, options.SourceBranch = state.Meta.Source.URL, ""
 		var err error
-		if refused, err = (&reconciler.Gate{Lineage: git}).Judge(ctx, head.Revision, state.Meta, options); err != nil {
+		if refused, err = (&reconciler.Gate{Lineage: lineage}).Judge(ctx, head.Revision, state.Meta, options); err != nil {
 			return nil, err
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/signature"
-	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
@@ -39,14 +38,14 @@ type limitConfig struct {
 func (c *Config) gate(src snapshots) (*reconciler.Gate, error) {
 	v := c.Source.Verify
 	verify := v.Mode == "head" || v.Mode == "all" || v.Mode == "" && v.given()
-	git, ok := src.(*source.Source)
+	lineage, ok := src.(reconciler.Lineage)
 	if !ok {
 		if verify {
 			return nil, errors.New("source.verify: a folder that is read as it is on disk has no signatures; give the repository's URL as --source, or set source.verify.mode to none")
 		}
 		return nil, nil
 	}
-	g := &reconciler.Gate{Lineage: git, Follow: c.Source.Rewrites == "follow", All: v.Mode == "all"}
+	g := &reconciler.Gate{Lineage: lineage, Follow: c.Source.Rewrites == "follow", All: v.Mode == "all"}
 	if verify {
 		signers, err := signature.Load(v.files())
 		if err != nil {

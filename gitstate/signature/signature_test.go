@@ -421,3 +421,14 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkVerify(b *testing.B) {
+	w := newWorld(b)
+	ed := w.key("ed", "ed25519")
+	s, commit := w.signers("ada "+ed), w.commit("ed")
+	for b.Loop() {
+		if _, err := s.Verify(commit); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
