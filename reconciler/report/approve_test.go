@@ -175,7 +175,7 @@ func TestARewrittenSourceIsApprovedByItsCommit(t *testing.T) {
 		t.Fatalf("what waits is %v", waits)
 	}
 	var text strings.Builder
-	if err := report.WaitingText(&text, waits); err != nil || !strings.Contains(text.String(), "SourceRewrite   -         aaaaaaa -> bbbbbbb   -       rewritten") {
+	if err := report.WaitingText(&text, report.Style{}, waits); err != nil || !strings.Contains(text.String(), "SourceRewrite   -         aaaaaaa -> bbbbbbb   -       rewritten") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 	files, subject, _, err := report.Approve(s, waits, "Ada", noon)
