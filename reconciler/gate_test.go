@@ -268,6 +268,7 @@ func TestTheStateBranchIsVerified(t *testing.T) {
 		{"a stranger's", "be", "c0", true, "", "c0", "signed with the key SHA256:eve"},
 		{"a forged one, at the start", "bbx", "c2", false, "", "c1", "c1 stays in force"},
 		{"nobody ever signed", "xxx", "c2", false, "", "", "nothing of it can be used"},
+		{"many of them", "bxxxxx", "c0", true, "", "c0", "it is not signed; and 2 more; c0 stays"},
 		{"nobody signed then", "xxxb", "c2", false, "", "c3", ""},
 		{"nobody signed until", "xxp", "", false, "c1", "c2", ""},
 		{"known, but it was not judged", "xp", "c0", false, "", "", "c0"},

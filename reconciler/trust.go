@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/store"
@@ -66,13 +67,29 @@ func (t *Trust) Admit(_ context.Context, in store.Incoming) (store.Admission, er
 	slices.Reverse(revisions)
 	use, problems := decide.Trust(base, links, !met)
 	if !met {
-		problems = append(problems, fmt.Errorf("it was rewound: commit %s, which was the newest, is gone", in.Known))
+		problems = slices.Insert(problems, 0, fmt.Errorf("it was rewound: commit %s, which was the newest, is gone", in.Known))
 		from = in.Known // where we are
 	}
 	if use > 0 {
 		from = revisions[use-1]
 	}
-	return t.admit(in, from, errors.Join(problems...)), nil
+	return t.admit(in, from, together(problems)), nil
+}
+
+// together names the first few of what may be thousands; nil if there is none.
+func together(problems []error) error {
+	const most = 3
+	if len(problems) == 0 {
+		return nil
+	}
+	var words []string
+	for _, p := range problems[:min(most, len(problems))] {
+		words = append(words, p.Error())
+	}
+	if more := len(problems) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(words, "; "))
 }
 
 // admit applies the policy.

@@ -154,7 +154,7 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 // is in force. If that one is gone, nothing is decided.
 func (c *Config) decideInForce(ctx context.Context, src snapshots, head gitstate.Snapshot, state *record.State, memo *decide.Memo) (*decide.Decision, error) {
 	var refused *decide.Refusal
-	if lineage, ok := src.(reconciler.Lineage); ok && c.Source.Rewrites != "follow" {
+	if lineage := src.lineage(); lineage != nil && c.Source.Rewrites != "follow" {
 		options := c.options() // whatever names the person has for the source, it is that of the record
 		options.SourceURL, options.SourceBranch = state.Meta.Source.URL, ""
 		var err error

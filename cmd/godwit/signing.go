@@ -38,8 +38,8 @@ type limitConfig struct {
 func (c *Config) gate(src snapshots) (*reconciler.Gate, error) {
 	v := c.Source.Verify
 	verify := v.Mode == "head" || v.Mode == "all" || v.Mode == "" && v.given()
-	lineage, ok := src.(reconciler.Lineage)
-	if !ok {
+	lineage := src.lineage()
+	if lineage == nil {
 		if verify {
 			return nil, errors.New("source.verify: a folder that is read as it is on disk has no signatures; give the repository's URL as --source, or set source.verify.mode to none")
 		}
