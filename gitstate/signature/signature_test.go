@@ -2,6 +2,7 @@ package signature
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"golang.org/x/crypto/ssh"
 )
 
 const (
@@ -237,6 +239,21 @@ func TestARevokedKeyCountsNoMore(t *testing.T) {
 	if who, err := must(Load(files)).Verify(commit); err == nil || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("Verify = %v, %v", who, err)
 	}
+	w.key("certified", "ed25519")
+	w.run("ssh-keygen", "-q", "-s", "ca", "-I", "id", "-n", "ada", "-V", "20251201:20270101", "certified.pub")
+	w.write("certified-cert", w.read("certified"))
+	certified := w.commit("certified-cert.pub")
+	w.write("allowed", "ada cert-authority "+ca)
+	for _, revoked := range []string{ca, w.read("certified.pub"), w.read("certified-cert.pub")} {
+		w.write("revoked", ed)
+		if _, err := must(Load(files)).Verify(certified); err != nil {
+			t.Errorf("another key is revoked: %v", err)
+		}
+		w.write("revoked", revoked)
+		if who, err := must(Load(files)).Verify(certified); err == nil || !strings.Contains(err.Error(), "revoked") {
+			t.Errorf("%s is revoked: Verify = %v, %v", revoked, who, err)
+		}
+	}
 	w.run("ssh-keygen", "-q", "-k", "-f", "revoked", "ed.pub")
 	if _, err := Load(files); err == nil || !strings.Contains(err.Error(), "binary revocation list") {
 		t.Errorf("a KRL: %v", err)
@@ -308,6 +325,26 @@ func TestABrokenKeyIsAnError(t *testing.T) {
 		if _, err := LoadKey(w.path(test.file), []byte(test.passphrase)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.file, err, test.want)
 		}
+	}
+}
+
+// TestBrokenAlgorithmsAreRefused: who can make two texts of one SHA-1 could have one signed and push the other.
+func TestBrokenAlgorithmsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.key("rsa", "rsa", "-b", "2048")
+	k := must(LoadKey(w.path("rsa"), nil))
+	commit := w.commit("")
+	old := &sshSignature{Version: 1, PublicKey: k.ssh.PublicKey().Marshal(), Namespace: namespace, Hash: "sha512"}
+	for _, algorithm := range []string{ssh.KeyAlgoRSA, ssh.KeyAlgoRSASHA256} {
+		old.Signature = ssh.Marshal(must(k.ssh.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, must(old.signed(commit)), algorithm)))
+		who, err := (*Signers)(nil).With("me", k).Verify(signedBy(commit, old.armor()))
+		if broken := algorithm == ssh.KeyAlgoRSA; (err != nil) != broken || broken && !strings.Contains(err.Error(), "ssh-rsa, which is broken") {
+			t.Errorf("%s: Verify = %v, %v", algorithm, who, err)
+		}
+	}
+	old.Hash = "sha1"
+	if _, err := (*Signers)(nil).With("me", k).Verify(signedBy(commit, old.armor())); err == nil || !strings.Contains(err.Error(), `"sha1"`) {
+		t.Errorf("SHA-1 of the message: %v", err)
 	}
 }
 
@@ -405,6 +442,16 @@ func TestAnOpenPGPKeySigns(t *testing.T) {
 	w.run("gpg", "--batch", "--quiet", "--import", "ring")
 	hash := strings.TrimSpace(w.run("git", "-C", "repo", "hash-object", "-w", "-t", "commit", w.write("commit", string(signed))))
 	w.run("git", "-C", "repo", "verify-commit", hash)
+
+	w.run("gpg", "--batch", "--quiet", "--allow-secret-key-import", "--import", "key")
+	w.write("text", string(late))
+	for _, digest := range []string{"SHA512", "SHA1"} {
+		w.run("gpg", "--batch", "--yes", "--quiet", "--digest-algo", digest, "--armor", "--detach-sign", "text")
+		who, err := s.Verify(signedBy(late, w.read("text.asc")))
+		if broken := digest == "SHA1"; (err != nil) != broken {
+			t.Errorf("%s of gpg: Verify = %v, %v", digest, who, err)
+		}
+	}
 }
 
 func TestPatterns(t *testing.T) {

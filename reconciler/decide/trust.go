@@ -56,7 +56,7 @@ func Trust(base string, links []Link, rewound bool) (use int, problems []error) 
 		case l.By == Person && l.Vouches:
 			ok, rewound = true, false
 		case rewound:
-		case l.By == Bot || base != "" && l.Tree == base:
+		case l.By == Bot || l.Tree == base:
 			ok = true
 		}
 		if ok {
