@@ -83,7 +83,7 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if fresh {
 		view, err := source.OpenView(options)
 		if err == nil {
-			return view, func() { view.Close() }, nil
+			return clone{view}, func() { view.Close() }, nil
 		}
 		if !errors.Is(err, remote.ErrNotFound) {
 			return nil, nil, err
