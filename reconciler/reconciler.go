@@ -75,6 +75,8 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Gate judges commits of the source before they are in force; nil lets all of them in.
+	Gate *Gate
 	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
 	Webhooks Webhooks
 	// Registry: nil means that no management cluster is asked; members are those of the source, and on record.
@@ -117,6 +119,8 @@ type Reconciler struct {
 	memo *decide.Memo
 
 	snapshot gitstate.Snapshot
+	followed string // what the record had in force when snapshot was let in
+	refused  *decide.Refusal
 	tree     store.Tree
 	state    *record.State
 	reload   bool // the state branch may have moved
@@ -135,6 +139,7 @@ type Reconciler struct {
 	rules      *interpret.Interpreter // that the fleet keeps by
 	findings   string                 // what was last reported, so that it is said once
 	outages    map[string]bool        // likewise
+	distrust   string                 // likewise, of the state branch
 	missing    map[string]bool        // likewise, by commit of the source
 }
 
@@ -310,9 +315,12 @@ func (r *Reconciler) read(ctx context.Context) error {
 		return nil
 	}
 	snapshot, err := r.Source.Fetch(ctx)
+	if err == nil {
+		err = r.enter(ctx, snapshot)
+	}
 	switch {
 	case err == nil:
-		r.snapshot, r.refetch = snapshot, false
+		r.refetch = false
 		r.back("source", "the source can be read again")
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
@@ -368,6 +376,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 	} else {
 		r.back("state", "the remote of the state branch can be reached again")
 	}
+	r.tell(tree)
 	r.unpushed = tree.Unpushed > 0
 	if r.state == nil || tree.Head != r.tree.Head {
 		state, err := r.decode(ctx, tree)
@@ -381,6 +390,24 @@ func (r *Reconciler) load(ctx context.Context) error {
 	}
 	r.tree, r.reload = tree, false
 	return nil
+}
+
+// tell logs what is wrong with the signatures of the state branch, once.
+func (r *Reconciler) tell(tree store.Tree) {
+	now := ""
+	if tree.Unverified != nil {
+		now = tree.Unverified.Error()
+	}
+	switch {
+	case now != "" && tree.Refused == "":
+		r.Log.Warn("the state branch", "error", tree.Unverified)
+		now = ""
+	case now != "" && now != r.distrust:
+		r.Log.Error("the state branch is not followed, going on with the last commit that can be trusted", "refused", tree.Refused, "error", tree.Unverified)
+	case now == "" && r.distrust != "":
+		r.Log.Info("the state branch is followed again")
+	}
+	r.distrust = now
 }
 
 // History is the past of the state branch.
@@ -484,7 +511,7 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 		seen.CutOff = r.CutOff()
 	}
 	in := decide.Input{
-		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
+		Source: r.snapshot, Refused: r.refused, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	}
 	if r.Webhooks != nil {

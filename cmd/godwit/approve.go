@@ -17,6 +17,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
@@ -27,12 +28,13 @@ func newApprove() *cobra.Command {
 	var seen string
 	cmd := &cobra.Command{
 		Use:   "approve [KIND/NAME]",
-		Short: "Let go what waits for a person: held deletions, evictions, copies left behind",
+		Short: "Let go what waits for a person: held deletions, evictions, copies left behind, a rewritten source",
 		Long: `approve lets go what godwit holds until a person says so:
 
-  Deletions   objects that a brake keeps from being deleted (safety.maxDeletePercent)
-  Failover    evictions, while so many members are down that it is rather the view of them that is gone
-  PurgeNever  copies that an eviction with purge mode Never left on a member
+  Deletions      objects that a brake keeps from being deleted (safety.maxDeletePercent)
+  Failover       evictions, while so many members are down that it is rather the view of them that is gone
+  PurgeNever     copies that an eviction with purge mode Never left on a member
+  SourceRewrite  a history of the source that does not come after the commit in force (source.rewrites)
 
 It writes the approval to the state branch as a commit of yours, so it takes the right to push there; the reconciler acts
 on it at its next look. It names each thing that is approved: what comes to wait later is not covered. With --list it
@@ -116,7 +118,7 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 	}
 	memo := decide.NewMemo()
 	waits := func(state *record.State) ([]report.Waiting, error) {
-		d, err := c.decideOffline(ctx, src, snapshot, state, memo)
+		d, err := c.decideInForce(ctx, src, snapshot, state, memo)
 		if err != nil {
 			return nil, err
 		}
@@ -139,11 +141,38 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 		return nil, errors.New("nothing of that waits for an approval; \"godwit approve --list\" prints what does")
 	case len(a.Items) == 0 || list:
 		return a, nil
+	case c.State.Verify.Mode == "enforce" && c.State.SigningKey == "":
+		return nil, errors.New("approve: state.verify.mode is enforce, and without a signature the approval would keep the state branch from being followed; set state.signingKey to your own key")
 	}
 	if a.Commit, err = c.commitApproval(ctx, a, waits); err != nil {
 		return nil, fmt.Errorf("approve: %w", err)
 	}
 	return a, nil
+}
+
+// decideInForce decides as the reconciler does: where a rewritten history of the source is kept out, on the commit that
+// is in force. If that one is gone, nothing is decided.
+func (c *Config) decideInForce(ctx context.Context, src snapshots, head gitstate.Snapshot, state *record.State, memo *decide.Memo) (*decide.Decision, error) {
+	var refused *decide.Refusal
+	if lineage := src.lineage(); lineage != nil && c.Source.Rewrites != "follow" {
+		options := c.options() // whatever names the person has for the source, it is that of the record
+		options.SourceURL, options.SourceBranch = state.Meta.Source.URL, ""
+		var err error
+		if refused, err = (&reconciler.Gate{Lineage: lineage}).Judge(ctx, head.Revision, state.Meta, options); err != nil {
+			return nil, err
+		}
+	}
+	if refused != nil {
+		var err error
+		if head, err = src.At(ctx, refused.InForce); err != nil {
+			return &decide.Decision{Refused: refused}, nil
+		}
+	}
+	d, err := c.decideOffline(ctx, src, head, state, memo)
+	if err == nil {
+		d.Refused = refused
+	}
+	return d, err
 }
 
 // commitApproval writes the approval of what was seen to the state branch. Losing a race only means to look which of
@@ -174,7 +203,11 @@ func (c *Config) tryApproval(ctx context.Context, r *remote.Remote, a *approved,
 	defer os.RemoveAll(dir)
 	var by store.Signature
 	by.Name, by.Email = remote.Person(c.sourceURL())
-	s, err := store.Open(ctx, store.Options{Remote: r, Branch: c.State.Branch, Dir: dir, Author: by})
+	sign, err := c.signer()
+	if err != nil {
+		return "", err
+	}
+	s, err := store.Open(ctx, store.Options{Remote: r, Branch: c.State.Branch, Dir: dir, Author: by, Sign: sign})
 	if err != nil {
 		return "", err
 	}

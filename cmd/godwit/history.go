@@ -26,7 +26,8 @@ func newHistory() *cobra.Command {
 		Long: `history reads the state branch, newest commit first, and prints what each commit changed: which binding went
 from which members to which and why, and what happened to members. A commit that a person made, such as a
 revert, is shown with its author. With KIND/NAME it prints the workload and what follows it as a dependency,
-with --cluster what came to that member, left it or happened to it.`,
+with --cluster what came to that member, left it or happened to it. Where state.verify names the keys of
+those who may sign, commits that are not signed so are marked, and -o json and yaml say who signed each.`,
 		Args:              cobra.RangeArgs(0, 2),
 		ValidArgsFunction: completeWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,6 +111,10 @@ func (c *Config) history(ctx context.Context, branch string, q report.HistoryQue
 		return nil, err
 	}
 	defer done()
+	trust, err := c.trust()
+	if err != nil {
+		return nil, err
+	}
 	h := report.NewHistory(q)
 	entries := []report.Entry{}
 	commits, read := 0, 0
@@ -120,7 +125,11 @@ func (c *Config) history(ctx context.Context, branch string, q report.HistoryQue
 		}
 		read++
 		c.progress.count(read, 0)
-		lines, over, err := h.Of(asRecorded(changed))
+		recorded := asRecorded(changed)
+		if trust != nil {
+			recorded.Signature = trust.Signature(changed.Commit)
+		}
+		lines, over, err := h.Of(recorded)
 		if err != nil {
 			return nil, err
 		}

@@ -16,13 +16,22 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler"
 )
 
 // snapshots reads a source at its newest or an earlier revision.
 type snapshots interface {
 	Fetch(ctx context.Context) (gitstate.Snapshot, error)
 	At(ctx context.Context, rev string) (gitstate.Snapshot, error)
+	// lineage is the history, nil if there is none. It is here so that no wrapper loses it: without it nothing would
+	// be verified.
+	lineage() reconciler.Lineage
 }
+
+// clone is a source with a history.
+type clone struct{ *source.Source }
+
+func (c clone) lineage() reconciler.Lineage { return c.Source }
 
 // folder is a source without a history.
 type folder struct{ *source.Folder }
@@ -37,6 +46,8 @@ func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 	}
 	return snapshot, err
 }
+
+func (folder) lineage() reconciler.Lineage { return nil }
 
 // told is a source that people are told of while it is read.
 type told struct {
@@ -72,7 +83,7 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if fresh {
 		view, err := source.OpenView(options)
 		if err == nil {
-			return view, func() { view.Close() }, nil
+			return clone{view}, func() { view.Close() }, nil
 		}
 		if !errors.Is(err, remote.ErrNotFound) {
 			return nil, nil, err
@@ -88,7 +99,7 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 		clean()
 		return nil, nil, err
 	}
-	return told{git, c.progress}, func() { git.Close(); clean() }, nil
+	return told{clone{git}, c.progress}, func() { git.Close(); clean() }, nil
 }
 
 // sourceURL is the repository of the source; empty for a folder that is in none.

@@ -78,6 +78,8 @@ type Meta struct {
 	Evictions []Evictions `json:"evictions,omitempty"`
 	// Approvals are the deletions that people let go on and that did not go on yet, in the order they came.
 	Approvals []Approval `json:"approvals,omitempty"`
+	// Rewrite lets the source go on from another history; nil means that nobody said so.
+	Rewrite *Rewrite `json:"rewrite,omitempty"`
 }
 
 // Brake holds back evictions.

@@ -17,8 +17,9 @@
 //
 // A Source, a Folder, a Local and the file systems of their snapshots may be used concurrently.
 //
-// Whether a commit is signed by an allowed key, and whether it descends from the last one, is for
-// the caller to decide; what the files mean is for package render/manifest.
+// Descends, Commits and Changed tell what a caller needs to judge a commit: whether it comes after
+// the last one, what its signatures are over, and which paths it changes. To judge is left to the
+// caller; what the files mean is for package render/manifest.
 //
 // Tree objects: https://git-scm.com/book/en/v2/Git-Internals-Git-Objects; names that Git refuses:
 // fsck.hasDotdot, fsck.hasDotgit and fsck.fullPathname of git-fsck.

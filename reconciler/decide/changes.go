@@ -56,12 +56,12 @@ type Commit struct {
 const VerbFailover = "failover"
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "rewrite", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {
-	// Verb is what was done: failover, failback, brake, blocked, leave, schedule, delete, hold, remove, update,
-	// cluster, cooldown, purge, terms or status.
+	// Verb is what was done: failover, failback, brake, blocked, leave, schedule, delete, hold, rewrite, remove,
+	// update, cluster, cooldown, purge, terms or status.
 	Verb string
 	// Object is the binding, the member or the like that it was done to.
 	Object string
@@ -87,7 +87,7 @@ func (e Event) compare(o Event) int {
 
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
-	events := slices.Concat(p.brakeEvents(), p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents())
+	events := slices.Concat(p.brakeEvents(), p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents(), p.sourceEvents())
 	if len(events) == 0 {
 		p.rest()
 	}

@@ -87,6 +87,8 @@ func (o Options) withDefaults() Options {
 // Input is everything that a decision depends on.
 type Input struct {
 	Source gitstate.Snapshot
+	// Refused is why a newer commit of the source is not in force; nil means that none is kept out.
+	Refused *Refusal
 	// Past holds the source at earlier commits, by commit: the one in Previous.Meta.Source and those
 	// in Previous.Meta.Held. It serves objects that have an error now. A commit that is missing
 	// makes the pass remove nothing.
@@ -122,6 +124,8 @@ type Input struct {
 type Decision struct {
 	// Revision is that of the source that was decided about. The one in Next.Meta is that of the last commit.
 	Revision gitstate.Revision
+	// Refused is the Input's.
+	Refused *Refusal
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
@@ -259,7 +263,8 @@ func decide(in Input) *pass {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
+	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Refused: in.Refused, Time: in.Now}}
+	p.gate()
 	p.register()
 	p.read()
 	p.claimed = p.claims()

@@ -18,15 +18,17 @@ import (
 )
 
 // Kinds of what may wait for a person: deletions that the brake on them holds, all evictions while the brake on those
-// is on, and a copy that an eviction with purge mode Never left behind.
+// is on, a copy that an eviction with purge mode Never left behind, and a history of the source that does not come after
+// the commit in force.
 const (
 	WaitingDeletions  = "Deletions"
 	WaitingFailover   = "Failover"
 	WaitingPurgeNever = "PurgeNever"
+	WaitingRewrite    = "SourceRewrite"
 )
 
 // WaitingKinds are all of them.
-var WaitingKinds = []string{WaitingDeletions, WaitingFailover, WaitingPurgeNever}
+var WaitingKinds = []string{WaitingDeletions, WaitingFailover, WaitingPurgeNever, WaitingRewrite}
 
 // Waiting is one thing that goes on when a person approves it.
 type Waiting struct {
@@ -35,6 +37,9 @@ type Waiting struct {
 	// Binding is "namespace/name"; empty for what no binding placed.
 	Binding  string    `json:"binding,omitempty"`
 	Resource *Resource `json:"resource,omitempty"`
+	// From and To are the commit of the source in force and the one to go on from; empty for what is not about that.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
 	// Since is when it began to wait; nil where the record does not say.
 	Since   *time.Time `json:"since,omitempty"`
 	Message string     `json:"message"`
@@ -66,6 +71,9 @@ func Waits(d *decide.Decision, s *record.State) []Waiting {
 			w.Binding = key.String()
 		}
 		waits = append(waits, w)
+	}
+	if r := d.Refused; r != nil && r.Code == decide.CodeRewritten {
+		waits = append(waits, Waiting{Kind: WaitingRewrite, From: r.InForce, To: string(r.Revision), Message: r.Message})
 	}
 	if b := s.Meta.FailoverBrake; b != nil && !b.Approved {
 		since := b.Since.UTC()
@@ -152,6 +160,8 @@ func Approve(s *record.State, list []Waiting, by string, now time.Time) (files [
 			brake := *meta.FailoverBrake
 			brake.Approved = true
 			meta.FailoverBrake = &brake
+		case WaitingRewrite:
+			meta.Rewrite = &record.Rewrite{From: w.From, To: w.To, Time: at, By: by}
 		case WaitingPurgeNever:
 			key := named[w.Binding]
 			b := *next.Bindings[key]
@@ -202,6 +212,8 @@ func (w Waiting) String() string {
 		return "the deletion of " + w.Resource.String() + " on " + w.Cluster
 	case WaitingFailover:
 		return "evictions that the brake holds"
+	case WaitingRewrite:
+		return fmt.Sprintf("the source going on from %.7s to %.7s", w.From, w.To)
 	}
 	return "the deletion of the copy of " + w.Resource.String() + " left on " + w.Cluster
 }
@@ -211,6 +223,9 @@ func WaitingText(w io.Writer, s Style, waits []Waiting) error {
 	rows := [][]string{{"KIND", "CLUSTER", "OBJECT", "SINCE", "MESSAGE"}}
 	for _, x := range waits {
 		object, since := "-", "-"
+		if x.To != "" {
+			object = fmt.Sprintf("%.7s -> %.7s", x.From, x.To)
+		}
 		if x.Resource != nil {
 			object = x.Resource.String()
 		}

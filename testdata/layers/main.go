@@ -44,7 +44,8 @@ var doors = map[string][]string{
 	"sigs.k8s.io/kustomize":             {"render/kustomize"},
 	"github.com/yuin/gopher-lua":        {"render/interpret"},
 	"k8s.io/client-go":                  {"reconciler/member", "reconciler/registry", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/membertest", "cmd/godwit"},
-	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/gittest"},
+	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/signature", "gitstate/gittest"},
+	"github.com/ProtonMail/go-crypto":   {"gitstate/signature"},
 	"sigs.k8s.io/structured-merge-diff": {"reconciler/apply", "reconciler/membertest"},
 }
 
