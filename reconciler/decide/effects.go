@@ -266,7 +266,7 @@ func (e *effects) members() {
 // stays tells whether an object stays on the member when its work goes.
 func (e *effects) stays(row WorkRow) bool {
 	w, err := record.Identify(e.previous.Works[row.Path])
-	return err == nil && (w.Preserve || isGeneratedNamespace(w) || preserved(e.previous, w.ID))
+	return err == nil && (w.Preserve || isGeneratedNamespace(w) || preserved(e.previous, w.ID) || preserved(e.Next, w.ID))
 }
 
 func clusterID(name string) api.ID {

@@ -184,9 +184,9 @@ func (p *pass) left(member string, id api.ID) bool {
 	return false
 }
 
-// preserves tells whether the binding that placed the object wants it to stay on the member. A work
-// that was read from the branch does not say so itself.
-func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) }
+// preserves tells whether the binding that placed the object wants it to stay on the member, or wants it from now on: a
+// policy may say so and take the object away in one change. A work that was read from the branch does not say so itself.
+func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) || preserved(p.next, id) }
 
 func preserved(s *record.State, id api.ID) bool {
 	b := s.Bindings[record.BindingOf(id)]

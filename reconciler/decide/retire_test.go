@@ -83,6 +83,19 @@ func TestPreservedObjectsAreGivenUp(t *testing.T) {
 	}
 }
 
+// A policy that takes objects away and wants them preserved from the same change on gives them up at once; it would be worse to
+// hold a deletion that is none by then.
+func TestObjectsArePreservedByTheChangeThatTakesThemAway(t *testing.T) {
+	for _, placement := range []string{`placement: {clusterAffinity: {clusterNames: [m2]}}`, `placement: {clusterAffinity: {clusterNames: [none]}}`} {
+		w := newWorld(t)
+		c := file("c.yaml", configMap("c", "one"))
+		w.push(fleet(2) + file("p.yaml", policyFor("p", "ConfigMap", `placement: {clusterAffinity: {clusterNames: [m1]}}`)) + c)
+		w.push(fleet(2) + file("p.yaml", policyFor("p", "ConfigMap", placement+", preserveResourcesOnDeletion: true")) + c)
+		want(t, "preserved: "+placement, w.state.Retired["retired/m1/default/configmap_c.yaml"].Preserve, true)
+		want(t, "held", len(w.pass().Held), 0)
+	}
+}
+
 func TestNamespacesFollowWorks(t *testing.T) {
 	const team = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: team}\n"
 	p := strings.Replace(policyFor("p", "ConfigMap", everywhere), "namespace: default", "namespace: team", 1)
