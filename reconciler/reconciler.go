@@ -132,6 +132,7 @@ type Progress struct {
 // Reconciler is the loop. Run and Once may be called once, from one goroutine.
 type Reconciler struct {
 	Config
+	log  *slog.Logger // Log, which says in addition which pass it is
 	memo *decide.Memo
 
 	snapshot gitstate.Snapshot
@@ -179,7 +180,7 @@ func New(c Config) *Reconciler {
 	if c.At == nil {
 		c.At = func(string) {}
 	}
-	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}, missing: map[string]bool{}}
+	return &Reconciler{Config: c, log: c.Log, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}, missing: map[string]bool{}}
 }
 
 // ErrNewer says that a newer program wrote the state branch; nothing was touched.
@@ -293,6 +294,7 @@ func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
 	}()
 	for attempt := 0; ; attempt++ {
 		r.passes++
+		r.Log = r.log.With("pass", r.passes)
 		wake, err = r.pass(ctx)
 		// Losing a race is no failure: decide on what is there now. The bound only guards against a
 		// branch that moves faster than we read it.
@@ -363,7 +365,7 @@ func (r *Reconciler) read(ctx context.Context) error {
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
 	default:
-		r.away("source", "the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+		r.away("source", "the source cannot be read, the last commit stays in force", "source", r.snapshot.Revision, "error", err)
 	}
 	return nil
 }
@@ -398,7 +400,7 @@ func (r *Reconciler) recall(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", was.Commit)
+	r.Log.Warn("the source cannot be read, the last commit stays in force", "source", was.Commit)
 	r.snapshot = snapshot
 	r.ready.Store(true)
 	return true
@@ -599,7 +601,7 @@ func (r *Reconciler) past(ctx context.Context) map[string]fs.FS {
 		if err != nil {
 			if !r.missing[commit] {
 				r.missing[commit] = true
-				r.Log.Warn("an earlier commit of the source cannot be read", "commit", commit, "error", err)
+				r.Log.Warn("an earlier commit of the source cannot be read", "source", commit, "error", err)
 			}
 			continue
 		}
@@ -644,11 +646,37 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 	if err != nil {
 		return fmt.Errorf("commit the decision: %w", err)
 	}
-	r.Log.Log(ctx, loudness(d.Commit), d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
+	r.announce(ctx, d.Commit, head)
 	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
 	r.unpushed++
 	r.retryAt = time.Time{}
 	return nil
+}
+
+// announce logs a commit, and what it consists of where more than that is asked for.
+func (r *Reconciler) announce(ctx context.Context, c *decide.Commit, head gitstate.Revision) {
+	args := []any{"commit", head, "reason", c.Reason, "source", c.Source}
+	if len(c.Events) == 1 {
+		args = append(args, about(c.Events[0])...)
+	}
+	r.Log.Log(ctx, loudness(c), c.Subject, args...)
+	if len(c.Events) == 1 || !r.Log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	for _, e := range c.Events {
+		r.Log.Debug(e.Verb+": "+e.What, append([]any{"commit", head, "reason", e.Reason}, about(e)...)...)
+	}
+}
+
+// about is the key of a log line that tells of an event.
+func about(e decide.Event) []any {
+	switch {
+	case e.Binding != nil:
+		return []any{"binding", e.Object}
+	case slices.Contains([]string{decide.VerbCluster, decide.VerbHold, decide.VerbDelete, "purge"}, e.Verb):
+		return []any{"member", e.Object}
+	}
+	return []any{"object", e.Object}
 }
 
 // loudness is that of a commit in the log: what waits for a person, or for better times, is a warning.
