@@ -200,13 +200,17 @@ func (n Notice) Title() string {
 	if n.Resolved {
 		one, many = k.over, k.manyOver
 	}
+	count := n.Count
+	if k.members {
+		count = len(n.Members) // one that goes up and down is one
+	}
 	text := many
-	if n.Count == 1 || many == "" {
+	if count == 1 || many == "" {
 		text = one
 	}
 	last := n.Items[len(n.Items)-1]
 	return strings.NewReplacer(
-		"{object}", last.Object, "{what}", cut(last.What, maxWords), "{count}", fmt.Sprint(n.Count), "{members}", list(n.Members, 5),
+		"{object}", last.Object, "{what}", cut(last.What, maxWords), "{count}", fmt.Sprint(count), "{members}", list(n.Members, 5),
 	).Replace(text)
 }
 

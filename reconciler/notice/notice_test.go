@@ -96,6 +96,14 @@ func TestLongWordsAreCut(t *testing.T) {
 	}
 }
 
+func TestAMemberThatGoesUpAndDownIsOne(t *testing.T) {
+	down := decide.Event{Verb: decide.VerbCluster, Object: "m1", What: decide.MemberUnreachable}
+	n := notice.Of([]decide.Event{down, down}, stamp)[0]
+	if n.Title() != "member m1 is down: Unreachable" || n.Count != 2 {
+		t.Errorf("%q, %d", n.Title(), n.Count)
+	}
+}
+
 func events() *rapid.Generator[[]decide.Event] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) decide.Event {
 		verb := rapid.SampledFrom([]string{decide.VerbFailover, decide.VerbCluster, decide.VerbHold, decide.VerbBrake, decide.VerbBlocked, "update"}).Draw(t, "verb")
@@ -149,7 +157,7 @@ func TestMergingIsSaying(t *testing.T) {
 func TestEveryReasonHasWords(t *testing.T) {
 	for _, r := range notice.Reasons() {
 		for count := 1; count <= 2; count++ {
-			n := notice.Notice{Reason: r, Count: count, Items: []notice.Item{{Object: "o", What: "w"}}, Members: []string{"o"}}
+			n := notice.Notice{Reason: r, Count: count, Items: []notice.Item{{Object: "o", What: "w"}}, Members: []string{"o", "p"}[:count]}
 			if n.Title() == "" || strings.Contains(n.Title(), "{") {
 				t.Errorf("%s has the title %q", r, n.Title())
 			}
@@ -164,9 +172,9 @@ func TestWhatStands(t *testing.T) {
 		c.Status.Conditions = []metav1.Condition{{Type: "Other", Status: "False"}, {Type: clusterv1alpha1.ConditionReady, Status: status, Reason: "R", Message: "m", LastTransitionTime: since}}
 		return c
 	}
-	binding := func(at time.Time) *workv1alpha2.ResourceBinding {
+	binding := func(at time.Time, kind string, status metav1.ConditionStatus) *workv1alpha2.ResourceBinding {
 		b := &workv1alpha2.ResourceBinding{}
-		b.Status.Conditions = []metav1.Condition{{Type: decide.ConditionFailoverBlocked, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+		b.Status.Conditions = []metav1.Condition{{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(at)}}
 		return b
 	}
 	d := &decide.Decision{Next: record.New()}
@@ -174,9 +182,11 @@ func TestWhatStands(t *testing.T) {
 		t.Errorf("all is well, and %v stands", got)
 	}
 	d.Next.Members["m1"], d.Next.Members["m2"], d.Next.Members["m3"] = member("True"), member("Unknown"), member("False")
-	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "b"}] = binding(stamp.Time)
-	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "a"}] = binding(stamp.Time.Add(-time.Hour))
-	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "c"}] = &workv1alpha2.ResourceBinding{}
+	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "b"}] = binding(stamp.Time, decide.ConditionFailoverBlocked, metav1.ConditionTrue)
+	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "a"}] = binding(stamp.Time.Add(-time.Hour), decide.ConditionFailoverBlocked, metav1.ConditionTrue)
+	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "c"}] = binding(stamp.Time, decide.ConditionFailoverBlocked, metav1.ConditionFalse)
+	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "d"}] = binding(stamp.Time, workv1alpha2.ConditionScheduled, metav1.ConditionFalse)
+	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "e"}] = binding(stamp.Time, workv1alpha2.ConditionScheduled, metav1.ConditionTrue)
 	d.Next.Meta.FailoverBrake = &record.Brake{Since: stamp.Time, Message: "2 of 3 are down"}
 	d.Held = []decide.HeldDeletion{{Cluster: "m2"}, {Cluster: "m1"}, {Cluster: "m2"}}
 	want := []notice.Condition{
@@ -184,6 +194,7 @@ func TestWhatStands(t *testing.T) {
 		{notice.EvictionBlocked, "", stamp.Time.Add(-time.Hour), "2 cannot fail over: default/a, default/b"},
 		{notice.MemberUnreachable, "m2", stamp.Time, "R m"},
 		{notice.MemberUnreachable, "m3", stamp.Time, "R m"},
+		{notice.Unschedulable, "", stamp.Time, "1 run nowhere, or not as asked: default/d"},
 		{notice.MassDeleteHeld, "m1", time.Time{}, "deletions that wait for an approval: 1"},
 		{notice.MassDeleteHeld, "m2", time.Time{}, "deletions that wait for an approval: 2"},
 	}
