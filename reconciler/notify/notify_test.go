@@ -19,6 +19,7 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/notice"
@@ -413,5 +414,35 @@ func TestAlertsThatChangeUnderWay(t *testing.T) {
 	a.sent(s, now)
 	if _, kept := a.over[alertKey{notice.MemberUnreachable, "m1"}]; !kept || len(a.over) != 1 {
 		t.Errorf("over are %v", a.over)
+	}
+}
+
+func TestWhatWasMissed(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	body := func(object string) string { return fmt.Sprintf("- failover %s: m1 -> m2\n  m1: down\n", object) }
+	commit := func(rev string, age time.Duration, body string) store.Commit {
+		return store.Commit{Revision: gitstate.Revision(rev), When: now.Add(-age), Body: body, Trailers: reconciler.Trailers("s"+rev, decide.ClusterFailure, now, "v9")}
+	}
+	person := commit("4", 0, body("person"))
+	person.Trailers = nil
+	log := func(yield func(store.Commit, error) bool) {
+		for _, c := range []store.Commit{commit("5", 0, body("e")), person, commit("3", time.Minute, "- update x: m1\n"), commit("2", time.Minute, body("b")), commit("1", 59*time.Minute, body("a")), commit("0", 2*time.Hour, body("old"))} {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		yield(store.Commit{}, errors.New("broken"))
+	}
+	for from, want := range map[string]string{"5": "", "1": "b e", "gone": "a b e"} {
+		var got []string
+		for _, n := range Missed(log, from, now) {
+			got = append(got, n.Items[0].Object)
+			if n.Source != "s"+n.Commit || n.Items[0].Why != "m1: down" || n.Members[0] != "m1" {
+				t.Errorf("%+v", n)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("missed since %s: %v, want %s", from, got, want)
+		}
 	}
 }
