@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -175,11 +174,8 @@ func (c *Config) serve(l *loop, log *slog.Logger, profiles string) error {
 			return fmt.Errorf("--pprof: %w", err)
 		}
 	}
-	listen := func(what, address string, o serve.Options) error {
-		if address == "" {
-			return nil
-		}
-		o.Address, o.Log = address, log
+	listen := func(what string, o serve.Options) error {
+		o.Log = log
 		s, err := serve.Start(o)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -188,13 +184,19 @@ func (c *Config) serve(l *loop, log *slog.Logger, profiles string) error {
 		l.closers = append(l.closers, func() { within(stopTime, s.Close) })
 		return nil
 	}
-	var scrapes http.Handler
+	var failures []error
 	if l.audience.metrics != nil {
-		scrapes = l.audience.metrics.Handler()
+		failures = append(failures, listen("server.address", serve.Options{
+			Address: c.Server.Address, Handler: serve.Operations(l.Alive, l.Ready, l.audience.metrics.Handler()),
+		}))
 	}
-	return errors.Join(
-		listen("server.address", c.Server.Address, serve.Options{Handler: serve.Operations(l.Alive, l.Ready, scrapes)}),
-		listen("server.webhooks.address", c.Server.Webhooks.Address, serve.Options{Handler: l.hooks, Connections: hookConnections}),
-		listen("--pprof", profiles, serve.Options{Handler: serve.Profiles(), Unhurried: true}),
-	)
+	if l.hooks != nil {
+		failures = append(failures, listen("server.webhooks.address", serve.Options{
+			Address: c.Server.Webhooks.Address, Handler: l.hooks, Connections: hookConnections,
+		}))
+	}
+	if profiles != "" {
+		failures = append(failures, listen("--pprof", serve.Options{Address: profiles, Handler: serve.Profiles(), Unhurried: true}))
+	}
+	return errors.Join(failures...)
 }
