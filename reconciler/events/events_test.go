@@ -111,11 +111,11 @@ func down(member string) notice.Notice {
 func TestEventsAreWrittenAndCounted(t *testing.T) {
 	_, client := management(t)
 	for range 2 {
-		r := NewRecorder(Options{Client: client, Places: places})
+		r := NewRecorder(Options{Client: client})
 		for range 5 {
-			r.Record(down("m1"))
+			r.Record(down("m1"), places)
 		}
-		r.Record(notice.Of([]decide.Event{failover("a", "m1")}, notice.Stamp{})[0])
+		r.Record(notice.Of([]decide.Event{failover("a", "m1")}, notice.Stamp{})[0], places)
 		r.Close(t.Context())
 	}
 	want := map[string]int32{
@@ -132,10 +132,10 @@ func TestACLusterThatIsAway(t *testing.T) {
 	server, client := management(t)
 	server.Freeze()
 	log := &strings.Builder{}
-	r := NewRecorder(Options{Client: client, Places: places, Log: slog.New(slog.NewTextHandler(log, nil))})
+	r := NewRecorder(Options{Client: client, Log: slog.New(slog.NewTextHandler(log, nil))})
 	for i := range 3000 {
-		r.Record(notice.Of([]decide.Event{failover(fmt.Sprint(i), "m1")}, notice.Stamp{})[0])
-		r.Record(down("m2"))
+		r.Record(notice.Of([]decide.Event{failover(fmt.Sprint(i), "m1")}, notice.Stamp{})[0], places)
+		r.Record(down("m2"), places)
 	}
 	r.mu.Lock()
 	if len(r.pending) != 2 || len(r.order) != 2 {
@@ -150,8 +150,8 @@ func TestACLusterThatIsAway(t *testing.T) {
 	}
 
 	server.Down()
-	r = NewRecorder(Options{Client: client, Places: places, Log: slog.New(slog.NewTextHandler(log, nil))})
-	r.Record(down("m1"))
+	r = NewRecorder(Options{Client: client, Log: slog.New(slog.NewTextHandler(log, nil))})
+	r.Record(down("m1"), places)
 	r.Close(t.Context()) // ends with the first failure
 	if n := strings.Count(log.String(), "cannot be written"); n != 1 {
 		t.Errorf("logged\n%s", log)

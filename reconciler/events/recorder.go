@@ -18,11 +18,10 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/notice"
 )
 
-// Options of a Recorder. Client and Places are required.
+// Options of a Recorder. Client is required.
 type Options struct {
 	// Client writes Events.
 	Client typedcorev1.EventsGetter
-	Places Places
 	// Component is who says it; empty means godwit.
 	Component string
 	// Clock, default the real one.
@@ -82,11 +81,11 @@ func NewRecorder(o Options) *Recorder {
 }
 
 // Record has the Events of a notice written.
-func (r *Recorder) Record(n notice.Notice) {
+func (r *Recorder) Record(n notice.Notice, p Places) {
 	now := r.o.Clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range Of(n, r.o.Places) {
+	for _, e := range Of(n, p) {
 		key := eventKey{e.Object, e.Reason}
 		if p := r.pending[key]; p != nil {
 			p.Event, p.last = e, now

@@ -227,3 +227,20 @@ func TestSecretsAreReadForEachMessage(t *testing.T) {
 		}
 	}
 }
+
+// What is taken is https, or of this machine where that is allowed; what is not taken is not repeated.
+func FuzzParseURL(f *testing.F) {
+	for _, text := range []string{"https://a/b", "http://127.0.0.1:1", "http://localhost", "https://u:p@h", "https://[::1%25x]/", "http://127.0.0.1.example.com", "//h", "https:h", "\x00"} {
+		f.Add(text, true)
+		f.Add(text, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, loopback bool) {
+		u, err := parseURL(text, loopback)
+		switch {
+		case err != nil && len(text) > 8 && strings.Contains(err.Error(), text):
+			t.Fatalf("the error has the URL in it: %v", err)
+		case err == nil && (u.User != nil || u.Hostname() == "" && u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback && isLoopback(u.Hostname()))):
+			t.Fatalf("%q is taken", text)
+		}
+	})
+}
