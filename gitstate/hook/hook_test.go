@@ -305,8 +305,15 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: logged %s", test.name, w.log)
 		}
 	}
-	w := newWorld(t, nil)
+	w := newWorld(t, func(o *Options) { o.MaxBody = 1000 })
+	large := httptest.NewRequest(http.MethodPost, "/hooks/github/"+id, errorReader{errors.New("it is read")})
+	large.ContentLength = 1001
 	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, large)
+	if answer.Code != 413 {
+		t.Errorf("one that says that it is large is answered with %d", answer.Code)
+	}
+	answer = httptest.NewRecorder()
 	w.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/hooks/github/"+id, nil))
 	if answer.Code != 404 {
 		t.Errorf("GET: %d", answer.Code)
@@ -350,6 +357,12 @@ func TestAFlood(t *testing.T) {
 		h := signed(Standard, secret+"x", fmt.Sprint("m", i), now, body)
 		w.post("/hooks/standard/"+id, h, strings.NewReader(body))
 	}
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/hooks/standard/"+id, nil))
+	if got := answer.Header().Get("Retry-After"); answer.Code != 429 || got != "6" {
+		t.Errorf("status %d, Retry-After %q", answer.Code, got)
+	}
+	w.counts["standard limited"]--
 	if w.counts["standard forged"] != burst || w.counts["standard limited"] != 10_000-burst || w.hinted() {
 		t.Errorf("counted %v", w.counts)
 	}

@@ -370,6 +370,17 @@ func TestAlertsStandAndEnd(t *testing.T) {
 		w.stands("GodwitMemberUnreachable m1 from -5m0s to -3m0s")
 		later(time.Hour)
 		w.stands()
+		// An end that Alertmanager knows by itself by now is not sent.
+		w.down("m1", time.Now())
+		w.pass()
+		w.stands("GodwitMemberUnreachable m1 from 0s to 5m0s")
+		w.fail(errors.New("away"))
+		delete(w.state.Members, "m1")
+		w.pass()
+		later(2 * lapse)
+		w.fail(nil)
+		later(resend)
+		w.stands()
 	})
 }
 
@@ -445,4 +456,35 @@ func TestWhatWasMissed(t *testing.T) {
 			t.Errorf("missed since %s: %v, want %s", from, got, want)
 		}
 	}
+}
+
+// What comes while a message is under way is told with it, if that fails; and until then nothing counts as delivered.
+func TestWhatComesWhileAMessageIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		marker := filepath.Join(t.TempDir(), "notified")
+		w := newWorld(t, func(o *Options) { o.Marker = marker }, webhook(t))
+		defer w.close()
+		gate := make(chan error)
+		post := w.targets[0].post
+		w.targets[0].post = func(ctx context.Context, body []byte, id string, now time.Time) error {
+			if err := <-gate; err != nil {
+				return err
+			}
+			return post(ctx, body, id, now)
+		}
+		w.pass(failover("a"))
+		synctest.Wait()
+		w.pass()
+		if text, err := os.ReadFile(marker); err == nil {
+			t.Errorf("%s counts as delivered", text)
+		}
+		w.pass(failover("b"))
+		gate <- errors.New("away")
+		later(firstRetry)
+		gate <- nil
+		w.told("0: 2 workloads failed over from m1")
+		if text, _ := os.ReadFile(marker); string(text) != "c2\n" {
+			t.Errorf("the marker is %q", text)
+		}
+	})
 }
