@@ -8,16 +8,23 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
 	"github.com/godwit-gitops/godwit/gitstate"
 	githook "github.com/godwit-gitops/godwit/gitstate/hook"
 	"github.com/godwit-gitops/godwit/gitstate/pack"
 	"github.com/godwit-gitops/godwit/gitstate/watch"
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/apply"
+	"github.com/godwit-gitops/godwit/reconciler/events"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/metrics"
 	"github.com/godwit-gitops/godwit/reconciler/notice"
 	"github.com/godwit-gitops/godwit/reconciler/notify"
+	"github.com/godwit-gitops/godwit/reconciler/registry"
 	"github.com/godwit-gitops/godwit/reconciler/serve"
 )
 
@@ -41,8 +48,8 @@ func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Prog
 		})
 		a.reports = append(a.reports, a.metrics.Report)
 	}
-	if len(c.Notifications) == 0 {
-		return a, nil
+	if err := c.recordEvents(a, l, log); err != nil || len(c.Notifications) == 0 {
+		return a, err
 	}
 	o := notify.Options{
 		Fleet: c.Fleet, Targets: c.targets(), Marker: filepath.Join(c.DataDir, "notified"), Log: log,
@@ -60,6 +67,34 @@ func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Prog
 	a.reports = append(a.reports, a.notifier.Report)
 	l.closers = append(l.closers, func() { within(stopTime, a.notifier.Close) })
 	return a, nil
+}
+
+// recordEvents has Events written to the management cluster, if we were told of one.
+func (c *Config) recordEvents(a *audience, l *loop, log *slog.Logger) error {
+	if !c.managed() {
+		return nil
+	}
+	config, namespace, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
+	if err != nil || config == nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.ContentType, config.WarningHandlerWithContext = "godwit", runtime.ContentTypeJSON, rest.NoWarnings{}
+	client, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the management cluster: %w", err)
+	}
+	recorder := events.NewRecorder(events.Options{Client: client, Log: log})
+	l.closers = append(l.closers, func() { within(stopTime, recorder.Close) })
+	// The Lease stands for the fleet, whether there is one or not.
+	fleet := corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: c.Fleet}
+	a.reports = append(a.reports, func(p reconciler.Progress) {
+		places := events.PlacesOf(fleet, p.Decision.Next.Members)
+		for _, n := range notify.News(p) {
+			recorder.Record(n, places)
+		}
+	})
+	return nil
 }
 
 // within gives something so much time.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,6 +25,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	githook "github.com/godwit-gitops/godwit/gitstate/hook"
 )
@@ -257,4 +261,38 @@ func (w *world) fill(ts *testscript.TestScript, args []string) error {
 		}
 	}
 	return nil
+}
+
+// event looks for an Event among those of a namespace, as "type reason kind/name message".
+func (w *world) event(_ *testscript.TestScript, args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: event MEMBER NAMESPACE PATTERN")
+	}
+	c, err := w.client(args[0])
+	if err != nil {
+		return err
+	}
+	r, err := c.resource("events", args[1])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	defer cancel()
+	list, err := r.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, item := range list.Items {
+		var e corev1.Event
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &e); err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s %s %s/%s %s", e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message)
+		if ok, err := regexp.MatchString(args[2], line); err != nil || ok {
+			return err
+		}
+		lines = append(lines, line)
+	}
+	return fmt.Errorf("there are %q", lines)
 }

@@ -90,6 +90,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	inbox up|down                         takes notifications at $INBOX; those to /signed have to be signed
 //	notified N PATTERN                    * so many notifications that came match
 //	jsonlog FILE SECRET...                each line is JSON with the keys that lines have, and no secret is in it
+//	event MEMBER NAMESPACE PATTERN        * an Event matches: "type reason kind/name message"
 //	fill FILE...                          replaces variables in the files
 //
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
@@ -127,7 +128,7 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"forge": (*world).startForge, "remark": (*world).remark, "remarks": (*world).remarks, "remarked": (*world).remarked, "called": (*world).called,
 	"crowd": (*world).crowd, "fault": (*world).fault, "readonly": (*world).readOnly, "every": every, "pullrequest": (*world).pullRequest, "job": (*world).job,
 	"listen": (*world).listen, "fetch": (*world).fetch, "deliver": (*world).deliver, "scraped": (*world).scraped, "inbox": (*world).useInbox,
-	"notified": (*world).notified, "jsonlog": (*world).jsonLog, "fill": (*world).fill,
+	"notified": (*world).notified, "jsonlog": (*world).jsonLog, "event": (*world).event, "fill": (*world).fill,
 }
 
 // world is what a script has besides its files.

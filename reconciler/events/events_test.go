@@ -18,7 +18,7 @@ import (
 )
 
 func secret(name string) corev1.ObjectReference {
-	return corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "argocd", Name: name, UID: "uid-" + "x"}
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "argocd", Name: name}
 }
 
 var places = Places{
@@ -101,6 +101,22 @@ func list(t *testing.T, client *typedcorev1.CoreV1Client) map[string]int32 {
 		}
 	}
 	return got
+}
+
+// Who describes the Secret of a member sees the Events: they have its UID.
+func TestEventsHaveTheUIDOfTheirSecret(t *testing.T) {
+	_, client := management(t)
+	s, err := client.Secrets("argocd").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cluster-m1"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRecorder(Options{Client: client})
+	r.Record(down("m1"), places)
+	r.Close(t.Context())
+	all, err := client.Events("argocd").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) != 1 || all.Items[0].InvolvedObject.UID != s.UID || s.UID == "" {
+		t.Errorf("events %+v, %v, want one with UID %s", all, err, s.UID)
+	}
 }
 
 func down(member string) notice.Notice {

@@ -20,14 +20,20 @@ import (
 
 // Options of a Recorder. Client is required.
 type Options struct {
-	// Client writes Events.
-	Client typedcorev1.EventsGetter
+	// Client writes Events, and reads the UID of Secrets that they are on: without it nobody who describes one sees them.
+	Client Client
 	// Component is who says it; empty means godwit.
 	Component string
 	// Clock, default the real one.
 	Clock clock.WithTicker
 	// Log, default none.
 	Log *slog.Logger
+}
+
+// Client is what a Recorder needs of a cluster.
+type Client interface {
+	typedcorev1.EventsGetter
+	typedcorev1.SecretsGetter
 }
 
 const (
@@ -217,9 +223,15 @@ func (r *Recorder) attempt(ctx context.Context, key eventKey, p *pending) error 
 	found, err := events.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		on := key.object
+		if on.Kind == "Secret" && on.UID == "" {
+			if s, err := r.o.Client.Secrets(on.Namespace).Get(ctx, on.Name, metav1.GetOptions{}); err == nil {
+				on.UID = s.UID
+			}
+		}
 		_, err = events.Create(ctx, &corev1.Event{
 			ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: name},
-			InvolvedObject: key.object, Type: p.Type, Reason: key.reason, Message: p.Message, Count: p.count,
+			InvolvedObject: on, Type: p.Type, Reason: key.reason, Message: p.Message, Count: p.count,
 			FirstTimestamp: metav1.NewTime(p.first), LastTimestamp: metav1.NewTime(p.last),
 			Source: corev1.EventSource{Component: r.o.Component}, ReportingController: r.o.Component,
 		}, metav1.CreateOptions{})

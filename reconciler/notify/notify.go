@@ -125,13 +125,19 @@ func New(o Options) (*Notifier, error) {
 	return n, nil
 }
 
+// News are the notices of what a pass decided.
+func News(p reconciler.Progress) []notice.Notice {
+	c := p.Decision.Commit
+	if c == nil || c.StatusAlone {
+		return nil
+	}
+	return notice.Of(c.Events, notice.Stamp{Commit: string(p.Head), Source: c.Source, Time: c.Time})
+}
+
 // Report takes a pass that went through. It waits for nobody.
 func (n *Notifier) Report(p reconciler.Progress) {
 	d, head := p.Decision, string(p.Head)
-	var news []notice.Notice
-	if c := d.Commit; c != nil && !c.StatusAlone {
-		news = notice.Of(c.Events, notice.Stamp{Commit: head, Source: c.Source, Time: c.Time})
-	}
+	news := News(p)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.begun {
