@@ -74,7 +74,8 @@ func (r *Reconciler) meet(ctx context.Context) error {
 		return err
 	}
 	r.acquaint(ctx)
-	d, err := r.decide(ctx)
+	r.doing(Deciding)
+	d, _, err := r.decide(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,6 +84,7 @@ func (r *Reconciler) meet(ctx context.Context) error {
 		r.desired[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Paused: true}
 	}
 	r.Fleet.Set(r.desired)
+	r.doing(Waiting)
 	deadline := r.Clock.NewTimer(r.Patience)
 	defer deadline.Stop()
 	for !r.met() {

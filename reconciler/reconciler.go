@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -102,8 +103,11 @@ type Config struct {
 	AccurateEstimator bool
 	// At is called at each step of a pass, by name, for tests that stop the process there; nil means nothing.
 	At func(step string)
-	// Report receives each pass that went through; nil means nobody.
+	// Report receives each pass that went through; nil means nobody. It is called by the goroutine of the passes,
+	// so that it must not wait for anything.
 	Report func(Progress)
+	// Failed receives the error of each pass that did not go through; nil means nobody. The same holds for it.
+	Failed func(error)
 }
 
 // Progress is a pass that went through.
@@ -111,11 +115,24 @@ type Progress struct {
 	Decision *decide.Decision
 	// Pending is what members do not hold yet as decided.
 	Pending []Failure
+	// Seen is what the members were seen like.
+	Seen decide.Observations
+	// Pass counts passes from 1, those included that did not go through, and Took is how long it took.
+	Pass int
+	Took time.Duration
+	// Head is the state branch after the pass, and Unpushed how many of its commits the remote does not have.
+	Head     gitstate.Revision
+	Unpushed int
+	// PushFailures is how many pushes failed since the start.
+	PushFailures int
+	// Fetched is when the source was last read; zero means that it was not since the start.
+	Fetched time.Time
 }
 
 // Reconciler is the loop. Run and Once may be called once, from one goroutine.
 type Reconciler struct {
 	Config
+	log  *slog.Logger // Log, which says in addition which pass it is
 	memo *decide.Memo
 
 	snapshot gitstate.Snapshot
@@ -125,9 +142,15 @@ type Reconciler struct {
 	state    *record.State
 	reload   bool // the state branch may have moved
 	refetch  bool
-	unpushed bool
+	unpushed int       // commits
+	fetched  time.Time // the source
 	retryAt  time.Time // of the push
 	backoff  time.Duration
+	passes   int
+	failures int // of pushes
+
+	activity atomic.Pointer[Activity]
+	ready    atomic.Bool
 
 	dropped map[string]record.Work          // by people, until the next commit
 	edited  map[record.BindingKey]time.Time // likewise
@@ -157,7 +180,7 @@ func New(c Config) *Reconciler {
 	if c.At == nil {
 		c.At = func(string) {}
 	}
-	return &Reconciler{Config: c, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}, missing: map[string]bool{}}
+	return &Reconciler{Config: c, log: c.Log, memo: decide.NewMemo(), reload: true, refetch: true, outages: map[string]bool{}, missing: map[string]bool{}}
 }
 
 // ErrNewer says that a newer program wrote the state branch; nothing was touched.
@@ -182,6 +205,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	for {
 		started := r.Clock.Now()
 		wake, err := r.Pass(ctx)
+		r.doing(Waiting)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -223,7 +247,7 @@ func (r *Reconciler) failed() time.Duration {
 // wait returns true when it is time for another pass and false when ctx ended.
 func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-chan time.Time) bool {
 	var timer <-chan time.Time
-	if r.unpushed && (wake.IsZero() || r.retryAt.Before(wake)) {
+	if r.unpushed > 0 && (wake.IsZero() || r.retryAt.Before(wake)) {
 		wake = r.retryAt
 	}
 	if !wake.IsZero() {
@@ -263,7 +287,14 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 // Pass goes through all steps once. It returns when to pass again even if nothing happens; zero means
 // not before something does.
 func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
+	defer func() {
+		if err != nil && ctx.Err() == nil && r.Failed != nil {
+			r.Failed(err)
+		}
+	}()
 	for attempt := 0; ; attempt++ {
+		r.passes++
+		r.Log = r.log.With("pass", r.passes)
 		wake, err = r.pass(ctx)
 		// Losing a race is no failure: decide on what is there now. The bound only guards against a
 		// branch that moves faster than we read it.
@@ -277,10 +308,12 @@ func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
 
 func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 	r.At("pass.start")
+	started := r.Clock.Now()
 	if err := r.read(ctx); err != nil {
 		return time.Time{}, err
 	}
-	decision, err := r.decide(ctx)
+	r.doing(Deciding)
+	decision, seen, err := r.decide(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -290,15 +323,20 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	r.At("pass.committed")
+	r.doing(Talking)
 	if err := r.push(ctx); err != nil {
 		return time.Time{}, err
 	}
 	r.At("pass.pushed")
+	r.doing(Deciding)
 	r.act(decision)
 	r.At("pass.acted")
 	if r.Report != nil {
 		pending, _ := r.pending()
-		r.Report(Progress{decision, pending})
+		r.Report(Progress{
+			Decision: decision, Pending: pending, Seen: seen, Pass: r.passes, Took: r.Clock.Since(started),
+			Head: r.tree.Head, Unpushed: r.unpushed, PushFailures: r.failures, Fetched: r.fetched,
+		})
 	}
 	return decision.Wake, nil
 }
@@ -306,6 +344,7 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 // read brings state and source up to date, in this order: what a person says on the state branch, such as an approval,
 // is about a source that was there before. A source that cannot be read leaves the last one in force.
 func (r *Reconciler) read(ctx context.Context) error {
+	r.doing(Talking)
 	if r.reload || r.state == nil {
 		if err := r.load(ctx); err != nil {
 			return err
@@ -320,12 +359,13 @@ func (r *Reconciler) read(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		r.refetch = false
+		r.refetch, r.fetched = false, r.Clock.Now()
+		r.ready.Store(true)
 		r.back("source", "the source can be read again")
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
 	default:
-		r.away("source", "the source cannot be read, the last commit stays in force", "commit", r.snapshot.Revision, "error", err)
+		r.away("source", "the source cannot be read, the last commit stays in force", "source", r.snapshot.Revision, "error", err)
 	}
 	return nil
 }
@@ -360,8 +400,9 @@ func (r *Reconciler) recall(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	r.Log.Warn("the source cannot be read, the last commit stays in force", "commit", was.Commit)
+	r.Log.Warn("the source cannot be read, the last commit stays in force", "source", was.Commit)
 	r.snapshot = snapshot
+	r.ready.Store(true)
 	return true
 }
 
@@ -377,7 +418,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 		r.back("state", "the remote of the state branch can be reached again")
 	}
 	r.tell(tree)
-	r.unpushed = tree.Unpushed > 0
+	r.unpushed = tree.Unpushed
 	if r.state == nil || tree.Head != r.tree.Head {
 		state, err := r.decode(ctx, tree)
 		if err != nil {
@@ -505,7 +546,7 @@ func (r *Reconciler) earlier(ctx context.Context, head gitstate.Revision) func(y
 
 // decide decides, and has webhooks asked what the decision leaves open. Their answers are for a later pass:
 // no webhook holds one up.
-func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
+func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, decide.Observations, error) {
 	seen := r.Fleet.Observe()
 	if r.CutOff != nil {
 		seen.CutOff = r.CutOff()
@@ -522,13 +563,13 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 	}
 	d, err := decide.Next(in)
 	if err != nil {
-		return nil, err
+		return nil, seen, err
 	}
 	if r.Webhooks != nil {
 		r.Webhooks.Ask(d.Unanswered, d.Heard)
 	}
 	r.unanswered = d.Unanswered
-	return d, nil
+	return d, seen, nil
 }
 
 // answered receives when a webhook answered.
@@ -560,7 +601,7 @@ func (r *Reconciler) past(ctx context.Context) map[string]fs.FS {
 		if err != nil {
 			if !r.missing[commit] {
 				r.missing[commit] = true
-				r.Log.Warn("an earlier commit of the source cannot be read", "commit", commit, "error", err)
+				r.Log.Warn("an earlier commit of the source cannot be read", "source", commit, "error", err)
 			}
 			continue
 		}
@@ -605,11 +646,37 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 	if err != nil {
 		return fmt.Errorf("commit the decision: %w", err)
 	}
-	r.Log.Log(ctx, loudness(d.Commit), d.Commit.Subject, "commit", head, "reason", d.Commit.Reason, "source", d.Commit.Source)
+	r.announce(ctx, d.Commit, head)
 	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
-	r.unpushed = true
+	r.unpushed++
 	r.retryAt = time.Time{}
 	return nil
+}
+
+// announce logs a commit, and what it consists of where more than that is asked for.
+func (r *Reconciler) announce(ctx context.Context, c *decide.Commit, head gitstate.Revision) {
+	args := []any{"commit", head, "reason", c.Reason, "source", c.Source}
+	if len(c.Events) == 1 {
+		args = append(args, about(c.Events[0])...)
+	}
+	r.Log.Log(ctx, loudness(c), c.Subject, args...)
+	if len(c.Events) == 1 || !r.Log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	for _, e := range c.Events {
+		r.Log.Debug(e.Verb+": "+e.What, append([]any{"commit", head, "reason", e.Reason}, about(e)...)...)
+	}
+}
+
+// about is the key of a log line that tells of an event.
+func about(e decide.Event) []any {
+	switch {
+	case e.Binding != nil:
+		return []any{"binding", e.Object}
+	case slices.Contains([]string{decide.VerbCluster, decide.VerbHold, decide.VerbDelete, "purge"}, e.Verb):
+		return []any{"member", e.Object}
+	}
+	return []any{"object", e.Object}
 }
 
 // loudness is that of a commit in the log: what waits for a person, or for better times, is a warning.
@@ -638,18 +705,19 @@ func Trailers(source string, reason decide.Reason, now time.Time, version string
 
 // push sends what is not on the remote yet. Without RequirePush only a lost race is an error.
 func (r *Reconciler) push(ctx context.Context) error {
-	if !r.unpushed || r.Clock.Now().Before(r.retryAt) {
+	if r.unpushed == 0 || r.Clock.Now().Before(r.retryAt) {
 		return r.held()
 	}
 	err := r.Store.Push(ctx)
 	switch {
 	case err == nil:
-		r.unpushed, r.retryAt = false, time.Time{}
+		r.unpushed, r.retryAt = 0, time.Time{}
 		r.back("push", "what was decided meanwhile is pushed")
 		return nil
 	case errors.Is(err, gitstate.ErrConflict):
 		return err
 	}
+	r.failures++
 	r.retryAt = r.Clock.Now().Add(pushRetry)
 	r.away("push", "the decision could not be pushed, it is kept and pushed later", "error", err)
 	return r.held()
@@ -661,7 +729,7 @@ const pushRetry = 5 * time.Second
 var errNotPushed = errors.New("the decision is not on the remote yet, and state.requirePush is set")
 
 func (r *Reconciler) held() error {
-	if r.unpushed && r.RequirePush {
+	if r.unpushed > 0 && r.RequirePush {
 		return errNotPushed
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -257,7 +256,7 @@ func (c *Config) ownStateRemote() (*remote.Remote, error) {
 	if r != nil || err != nil {
 		return r, err
 	}
-	dir := filepath.Join(c.DataDir, "state")
+	dir := c.stateDir()
 	if _, err := remote.ReadRef(dir, "refs/remotes/origin/"+c.State.Branch); err == nil || !isBare(dir) {
 		return nil, nil
 	}

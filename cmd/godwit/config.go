@@ -74,7 +74,19 @@ type Config struct {
 		SuccessThreshold time.Duration `mapstructure:"successThreshold"`
 		FailureThreshold time.Duration `mapstructure:"failureThreshold"`
 	} `mapstructure:"clusters"`
-	Webhooks struct {
+	Server struct {
+		Address  string `mapstructure:"address"`
+		Webhooks struct {
+			Address            string `mapstructure:"address"`
+			IDFile             string `mapstructure:"idFile"`
+			GitHubSecretFile   string `mapstructure:"githubSecretFile"`
+			GiteaSecretFile    string `mapstructure:"giteaSecretFile"`
+			GitLabTokenFile    string `mapstructure:"gitlabTokenFile"`
+			StandardSecretFile string `mapstructure:"standardSecretFile"`
+		} `mapstructure:"webhooks"`
+	} `mapstructure:"server"`
+	Notifications []notificationConfig `mapstructure:"notifications"`
+	Webhooks      struct {
 		AllowedHosts []string `mapstructure:"allowedHosts"`
 	} `mapstructure:"webhooks"`
 	Scheduling struct {
@@ -126,6 +138,19 @@ type authConfig struct {
 	InsecureHTTP     bool   `mapstructure:"insecureHTTP"`
 }
 
+type notificationConfig struct {
+	Type          string        `mapstructure:"type"`
+	URL           string        `mapstructure:"url"`
+	URLFile       string        `mapstructure:"urlFile"`
+	SecretFile    string        `mapstructure:"secretFile"`
+	TokenFile     string        `mapstructure:"tokenFile"`
+	CAFile        string        `mapstructure:"caFile"`
+	Reasons       []string      `mapstructure:"reasons"`
+	Template      string        `mapstructure:"template"`
+	Interval      time.Duration `mapstructure:"interval"`
+	AllowLoopback bool          `mapstructure:"allowLoopback"`
+}
+
 // remote opens a repository with the credentials.
 func (a authConfig) remote(url string) (*remote.Remote, error) {
 	auth := remote.Auth{
@@ -162,6 +187,9 @@ var settings = map[string]any{
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
+	"server.address": "", "server.webhooks.address": "", "server.webhooks.idFile": "", "server.webhooks.githubSecretFile": "",
+	"server.webhooks.giteaSecretFile": "", "server.webhooks.gitlabTokenFile": "", "server.webhooks.standardSecretFile": "",
+	"notifications":         []any{},
 	"webhooks.allowedHosts": []string{}, "scheduling.accurateEstimator": false, "safety.maxDeletePercent": 50,
 	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
@@ -265,6 +293,16 @@ func (c *Config) check() error {
 		if l.Signer == "" || len(l.Paths) == 0 || slices.ContainsFunc(l.Paths, func(p string) bool { return p == "." || !fs.ValidPath(p) }) {
 			return fmt.Errorf("source.verify.limits[%d]: needs a signer, as in the list of signers, and paths of the repository such as apps/shop", i)
 		}
+	}
+	for _, listen := range [][2]string{{"server.address", c.Server.Address}, {"server.webhooks.address", c.Server.Webhooks.Address}} {
+		if _, port, err := net.SplitHostPort(listen[1]); listen[1] != "" && (err != nil || port == "") {
+			return fmt.Errorf("%s: %q is no address to listen on; write it like :8080 or 127.0.0.1:8080", listen[0], listen[1])
+		}
+	}
+	if w := c.Server.Webhooks; w.Address == "" && w != (Config{}).Server.Webhooks {
+		return errors.New("server.webhooks.address: is missing, and without it nobody receives push webhooks")
+	} else if w.Address != "" && (w.IDFile == "" || len(c.hookSecrets()) == 0) {
+		return errors.New("server.webhooks: there is to be an idFile, and one of githubSecretFile, giteaSecretFile, gitlabTokenFile and standardSecretFile")
 	}
 	for _, anchor := range c.Failover.Anchors {
 		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {

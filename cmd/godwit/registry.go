@@ -39,10 +39,14 @@ func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
 	case config == nil && c.Clusters.ArgoCD:
 		return nil, errors.New("clusters.argocd is set, and there is no management cluster to read from: set management.kubeconfig, or run in it")
 	}
-	// A pod that nobody told of a management cluster need not be allowed to list Secrets.
-	asked := c.Clusters.ArgoCD || len(c.Clusters.Namespaces) > 0 || c.Management.Kubeconfig != "" || c.Management.Context != ""
 	return registry.New(registry.Options{
-		Config: config, Namespaces: namespaces, ArgoCD: asked, Members: c.Clusters.ArgoCD,
+		Config: config, Namespaces: namespaces, ArgoCD: c.managed(), Members: c.Clusters.ArgoCD,
 		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands}, Fallback: c.kubeconfig(), Logger: log,
 	})
+}
+
+// managed: somebody told us of a management cluster. A pod that nobody did need not be allowed to list Secrets there, nor
+// to write Events.
+func (c *Config) managed() bool {
+	return c.Clusters.ArgoCD || len(c.Clusters.Namespaces) > 0 || c.Management.Kubeconfig != "" || c.Management.Context != ""
 }

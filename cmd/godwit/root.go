@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,7 @@ func logger(cmd *cobra.Command, c *Config) *slog.Logger {
 	if n, _ := cmd.Flags().GetCount("verbose"); n > 0 {
 		level = slog.LevelDebug
 	}
-	options := &slog.HandlerOptions{Level: level}
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return withoutUser(a) }}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options))
 	}
@@ -122,4 +123,27 @@ func printReport(w io.Writer, output string, v any, markdown func() string, text
 		return err
 	}
 	return text(w)
+}
+
+// userInURL is what a URL has before its host.
+var userInURL = regexp.MustCompile(`(\w://)[^/?#\s"]*@`)
+
+// withoutUser takes user and password from the URLs in a value of the log, wherever they come from: what others put
+// into their errors is not in our hands.
+func withoutUser(a slog.Attr) slog.Attr {
+	text := ""
+	switch a.Value.Kind() {
+	case slog.KindString:
+		text = a.Value.String()
+	case slog.KindAny:
+		err, ok := a.Value.Any().(error)
+		if !ok {
+			return a
+		}
+		text = err.Error()
+	}
+	if strings.Contains(text, "@") {
+		a.Value = slog.StringValue(userInURL.ReplaceAllString(text, "$1"))
+	}
+	return a
 }

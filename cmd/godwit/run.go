@@ -20,8 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	githook "github.com/godwit-gitops/godwit/gitstate/hook"
 	"github.com/godwit-gitops/godwit/gitstate/store"
-	"github.com/godwit-gitops/godwit/gitstate/watch"
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
@@ -32,12 +32,16 @@ import (
 func newRun() *cobra.Command {
 	var once bool
 	var timeout time.Duration
+	var profiles string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the reconciler",
 		Long: `run follows the source and keeps the members as it says, committing every decision to the state
 branch before it is carried out. With --once it makes one pass, waits until everything is applied or
---timeout is over, and ends: with status 4 if a member does not have what it should by then.`,
+--timeout is over, and ends: with status 4 if a member does not have what it should by then.
+
+With server.address it answers /healthz, /readyz and /metrics there; with server.webhooks.address it takes push webhooks
+of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the source at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(cmd)
@@ -54,11 +58,15 @@ branch before it is carried out. With --once it makes one pass, waits until ever
 				return err
 			}
 			defer l.close()
+			if err := c.serve(l, log, profiles); err != nil {
+				return err
+			}
 			return l.Run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long --once waits")
+	cmd.Flags().StringVar(&profiles, "pprof", "", "address of this machine to serve profiles of the process at, such as 127.0.0.1:6060")
 	return cmd
 }
 
@@ -95,6 +103,9 @@ type loop struct {
 	*reconciler.Reconciler
 	closers []func()
 	closing sync.Once
+	fleet   *member.Fleet
+	hooks   *githook.Receiver // nil: nobody sends any
+	*audience
 }
 
 func (l *loop) close() {
@@ -147,17 +158,19 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		return nil, err
 	}
 	l.closers = append(l.closers, clusters.Close)
-	fleet := member.New(clusters, member.Options{
+	if l.audience, err = c.audience(l, log, report); err != nil {
+		return nil, err
+	}
+	if l.hooks, err = c.receiver(l.audience, log); err != nil {
+		return nil, err
+	}
+	l.fleet = member.New(clusters, member.Options{
 		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
 		RetryInterval:     min(2*time.Second, c.Clusters.ProbeInterval),
 		AccurateEstimator: c.Scheduling.AccurateEstimator,
-		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log,
+		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log, Tried: l.tried(),
 	})
-	l.closers = append(l.closers, func() {
-		stop, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		fleet.Close(stop)
-	})
+	l.closers = append(l.closers, func() { within(stopTime, l.fleet.Close) })
 	options := c.options()
 	if options.SecretKey, err = c.secretKey(); err != nil {
 		return nil, err
@@ -168,12 +181,8 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		}
 	}
 	webhooks := webhook.New(webhook.Options{AllowedHosts: c.Webhooks.AllowedHosts})
-	l.closers = append(l.closers, func() {
-		stop, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		webhooks.Close(stop)
-	})
-	hints, err := c.hints(ctx)
+	l.closers = append(l.closers, func() { within(stopTime, webhooks.Close) })
+	hints, err := c.hints(ctx, l.hooks)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +192,9 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
-		Source: src, Gate: gate, Store: st, Fleet: fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
+		Source: src, Gate: gate, Store: st, Fleet: l.fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
-		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: report, CutOff: anchors.CutOff,
+		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: l.told(), Failed: l.failed(), CutOff: anchors.CutOff,
 	})
 	return l, nil
 }
@@ -196,7 +205,7 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 		return nil, err
 	}
 	o := store.Options{
-		Branch: c.State.Branch, Dir: filepath.Join(c.DataDir, "state"), At: at,
+		Branch: c.State.Branch, Dir: c.stateDir(), At: at,
 		Author: store.Signature{Name: c.State.Author.Name, Email: c.State.Author.Email},
 	}
 	if o.Sign, err = c.signer(); err != nil {
@@ -217,13 +226,8 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 	return store.Open(ctx, o)
 }
 
-// hints tells when a folder changed; repositories are polled.
-func (c *Config) hints(ctx context.Context) (<-chan struct{}, error) {
-	if c.sourceDir == "" {
-		return nil, nil
-	}
-	return watch.Folder(ctx, filepath.Join(c.sourceDir, c.Source.Path))
-}
+// stateDir is the clone of the state branch.
+func (c *Config) stateDir() string { return filepath.Join(c.DataDir, "state") }
 
 // secretKey reads the key that tells secret values apart in the record, or makes one. It is kept
 // outside Git: who has it and the branch could test guesses of a value.

@@ -83,6 +83,16 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	job FILE NAME [CONTEXT=VALUE...]      runs a job of a workflow in examples/ci; $JOB is its workspace, artifacts/ what it kept
 //
 //	terminal COLUMNS PROGRAM ARGS...      runs it with a real terminal for its output, which comes into the file tty (linux)
+//	listen NAME...                        sets $NAME to an address of this machine that is free
+//	fetch URL STATUS [PATTERN]            * GET is answered so
+//	scraped URL PATTERN                   * the metrics parse, nothing is wrong with them, and a line matches
+//	deliver PROVIDER URL SECRET BODY STATUS  * a push webhook, signed with the secret, is answered so
+//	inbox up|down                         takes notifications at $INBOX; those to /signed have to be signed
+//	notified N PATTERN                    * so many notifications that came match
+//	jsonlog FILE SECRET...                each line is JSON with the keys that lines have, and no secret is in it
+//	event MEMBER NAMESPACE PATTERN        * an Event matches: "type reason kind/name message"
+//	fill FILE...                          replaces variables in the files
+//
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
 //	killed STEP[:N] PROGRAM ARGS...       runs it to the step (the N-th time it comes there), where it dies by SIGKILL
 //	same DIR DIR                          * both hold the same files with the same bytes
@@ -117,6 +127,8 @@ var commands = map[string]func(w *world, ts *testscript.TestScript, args []strin
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
 	"forge": (*world).startForge, "remark": (*world).remark, "remarks": (*world).remarks, "remarked": (*world).remarked, "called": (*world).called,
 	"crowd": (*world).crowd, "fault": (*world).fault, "readonly": (*world).readOnly, "every": every, "pullrequest": (*world).pullRequest, "job": (*world).job,
+	"listen": (*world).listen, "fetch": (*world).fetch, "deliver": (*world).deliver, "scraped": (*world).scraped, "inbox": (*world).useInbox,
+	"notified": (*world).notified, "jsonlog": (*world).jsonLog, "event": (*world).event, "fill": (*world).fill,
 }
 
 // world is what a script has besides its files.
@@ -132,6 +144,7 @@ type world struct {
 	forge   *forge
 	jobs    int               // run so far
 	outputs map[string]string // of jobs, for those that need them
+	inbox   *inbox
 }
 
 // simulated is a member with what the script remembers of it.

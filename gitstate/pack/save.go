@@ -14,6 +14,12 @@ const temporary = "tmp_godwit_"
 // Dir is where a repository keeps its packs.
 func Dir(repo string) string { return filepath.Join(repo, "objects", "pack") }
 
+// Count is how many packs a repository has, as of now. It reads names alone.
+func Count(repo string) (int, error) {
+	packs, err := filepath.Glob(filepath.Join(Dir(repo), "pack-*.pack"))
+	return len(packs), err
+}
+
 // Save writes a pack of the n objects that fill adds, and its index, into a repository. When it returns both are
 // durable; before, the pack is invisible: it is renamed into place before its index, after both are on disk.
 //

@@ -52,11 +52,26 @@ type Commit struct {
 	StatusAlone bool
 }
 
-// VerbFailover is the verb of an Event that moves a workload off members that fail.
-const VerbFailover = "failover"
+// Verbs of an Event that others than the commit tell of.
+const (
+	// VerbFailover moves a workload off members that fail, and VerbFailback back to them.
+	VerbFailover = "failover"
+	VerbFailback = "failback"
+	// VerbBrake holds all evictions back or, as BrakeReleased says, does no longer.
+	VerbBrake = "brake"
+	// VerbBlocked: a workload should leave a member and has nowhere to go.
+	VerbBlocked = "blocked"
+	// VerbSchedule gives a workload its members, or finds none.
+	VerbSchedule = "schedule"
+	// VerbHold holds deletions on a member back, and VerbDelete lets them go.
+	VerbHold   = "hold"
+	VerbDelete = "delete"
+	// VerbCluster is about a member itself.
+	VerbCluster = "cluster"
+)
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "rewrite", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, VerbFailback, VerbBrake, VerbBlocked, "leave", VerbSchedule, VerbDelete, VerbHold, "rewrite", "remove", "update", VerbCluster, "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {
@@ -165,23 +180,23 @@ func (p *pass) memberEvents() []Event {
 		next, old := p.next.Members[name], p.Previous.Members[name]
 		switch {
 		case old == nil:
-			events = append(events, happened("cluster", name, "joined, "+readyText(next), Operator))
+			events = append(events, happened(VerbCluster, name, "joined, "+readyText(next), Operator))
 		case old == next:
 		case old.DeletionTimestamp == nil && next.DeletionTimestamp != nil:
-			events = append(events, happened("cluster", name, "leaves", Operator))
+			events = append(events, happened(VerbCluster, name, "leaves", Operator))
 		case readiness(old).Status != readiness(next).Status:
 			reason := ClusterFailure
 			if readiness(next).Status == metav1.ConditionTrue || readiness(old).Status == "" {
 				reason = Status
 			}
-			events = append(events, happened("cluster", name, readyText(next), reason))
+			events = append(events, happened(VerbCluster, name, readyText(next), reason))
 		case !sameRegistration(old, next):
-			events = append(events, happened("cluster", name, "registration changed", Operator))
+			events = append(events, happened(VerbCluster, name, "registration changed", Operator))
 		}
 	}
 	for _, name := range sortedKeys(p.Previous.Members) {
 		if p.next.Members[name] == nil {
-			events = append(events, happened("cluster", name, "left", Operator))
+			events = append(events, happened(VerbCluster, name, "left", Operator))
 		}
 	}
 	return events
@@ -337,9 +352,9 @@ func (r *BindingRow) event(on []string) (Event, bool) {
 	switch r.Change {
 	case Added, Moved, Scaled:
 		if r.Failure != "" && len(r.Clusters) == 0 {
-			return happened("schedule", r.Key.String(), r.Failure, r.Reason), true
+			return happened(VerbSchedule, r.Key.String(), r.Failure, r.Reason), true
 		}
-		return happened("schedule", r.Key.String(), targetsText(r.Clusters), r.Reason), true
+		return happened(VerbSchedule, r.Key.String(), targetsText(r.Clusters), r.Reason), true
 	case Removed:
 		return happened("remove", r.Key.String(), "the template is gone", r.Reason), true
 	case Updated:
@@ -402,7 +417,7 @@ func (p *pass) deletionEvents() []Event {
 	}
 	for _, b := range p.next.Meta.Braked {
 		if before[b.Member] != b.Works {
-			events = append(events, happened("hold", b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
+			events = append(events, happened(VerbHold, b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
 		}
 	}
 	if !p.approved && len(p.approvers) == 0 {
@@ -417,9 +432,9 @@ func (p *pass) deletionEvents() []Event {
 	for _, member := range sortedKeys(gone) {
 		switch by := p.approvers[member]; {
 		case by != "":
-			events = append(events, happened("delete", member, count(gone[member])+", approved by "+by, Operator))
+			events = append(events, happened(VerbDelete, member, count(gone[member])+", approved by "+by, Operator))
 		case p.approved:
-			events = append(events, happened("delete", member, count(gone[member])+", approved", Operator))
+			events = append(events, happened(VerbDelete, member, count(gone[member])+", approved", Operator))
 		}
 	}
 	return events
@@ -448,7 +463,7 @@ func describe(events []Event) (subject, body string, reason Reason) {
 		subject = fmt.Sprintf("%s(%s): %s", first.Verb, first.Object, first.What)
 	case first.Verb == VerbFailover && from != "":
 		subject = fmt.Sprintf("failover(%s): %d bindings", from, same)
-	case first.Verb == "cluster" || first.Verb == "purge" || first.Verb == "hold" || first.Verb == "delete":
+	case first.Verb == VerbCluster || first.Verb == "purge" || first.Verb == VerbHold || first.Verb == VerbDelete:
 		subject = fmt.Sprintf("%s: %d members", first.Verb, same)
 	case first.Verb == "status":
 		subject = fmt.Sprintf("%s: %d objects", first.Verb, same)
@@ -468,4 +483,31 @@ func describe(events []Event) (subject, body string, reason Reason) {
 		}
 	}
 	return subject, b.String(), reason
+}
+
+// EventsOf reads the events back from the body of a commit that describe made: verb, object, what, why and the members
+// that a failover leaves. What only counted there, after the first 50, is left out; so are lines that people wrote.
+func EventsOf(body string) []Event {
+	var events []Event
+	for line := range strings.Lines(body) {
+		line = strings.TrimSuffix(line, "\n")
+		if why, ok := strings.CutPrefix(line, "  "); ok {
+			if n := len(events); n > 0 && events[n-1].Why == "" {
+				events[n-1].Why = why
+			}
+			continue
+		}
+		rest, ok := strings.CutPrefix(line, "- ")
+		verb, rest, found := strings.Cut(rest, " ")
+		object, what, told := strings.Cut(rest, ": ")
+		if !ok || !found || !told || !slices.Contains(verbs, verb) {
+			continue
+		}
+		e := Event{Verb: verb, Object: object, What: what}
+		if verb == VerbFailover {
+			e.From, _, _ = strings.Cut(what, " -> ")
+		}
+		events = append(events, e)
+	}
+	return events
 }

@@ -69,3 +69,35 @@ func TestUnchangedSourceAtANewCommitIsNoCommit(t *testing.T) {
 		w.quiet(w.push(base + "# a comment changes no object\n"))
 	}
 }
+
+// Who reads the record later is told what who decided was told.
+func TestEventsAreReadBackFromACommit(t *testing.T) {
+	w := newWorld(t)
+	w.push(fleet(2) + file("p.yaml", policyFor("p", "Deployment", everywhere)))
+	d := w.push(fleet(3) + file("p.yaml", policyFor("p", "Deployment", everywhere)) + file("a.yaml", deployment("web", 2)) + file("b.yaml", deployment("api", 2)))
+	var bare []decide.Event
+	for _, e := range d.Commit.Events {
+		bare = append(bare, decide.Event{Verb: e.Verb, Object: e.Object, What: e.What, Why: e.Why, From: e.From})
+	}
+	want(t, "events", decide.EventsOf(d.Commit.Body), bare)
+	want(t, "a failover", decide.EventsOf("a person's words\n- failover default/a:b: m1, m2 -> m3\n  m1: down: really\nand 3 more\n- fly default/web: away\n- update default/web\n"),
+		[]decide.Event{{Verb: "failover", Object: "default/a:b", What: "m1, m2 -> m3", Why: "m1: down: really", From: "m1, m2"}})
+}
+
+func FuzzEventsOf(f *testing.F) {
+	f.Add("- failover default/web: m1 -> m2\n  m1: down\nand 3 more\n")
+	f.Add("  why\n- \n-  : \n")
+	f.Fuzz(func(t *testing.T, body string) {
+		var again strings.Builder
+		events := decide.EventsOf(body)
+		for _, e := range events {
+			fmt.Fprintf(&again, "- %s %s: %s\n", e.Verb, e.Object, e.What)
+			if e.Why != "" {
+				fmt.Fprintf(&again, "  %s\n", e.Why)
+			}
+		}
+		if got := decide.EventsOf(again.String()); len(got) != len(events) {
+			t.Fatalf("%d events, read again %d", len(events), len(got))
+		}
+	})
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
-// conditionFailoverBlocked is True while a workload should leave a member and cannot.
-const conditionFailoverBlocked = "FailoverBlocked"
+// ConditionFailoverBlocked is True while a workload should leave a member and cannot.
+const ConditionFailoverBlocked = "FailoverBlocked"
 
 // annotationOperator tells when a person last put the binding where it is: failover counts from then on.
 const annotationOperator = "godwit.dev/operator-at"
@@ -396,7 +396,7 @@ func (p *pass) blocked(b *bound, why string) {
 	}
 	b.blocked = fmt.Sprintf("should leave %s and has nowhere to go: %s", strings.Join(names, ", "), why)
 	p.setBlocked(b, &metav1.Condition{
-		Type: conditionFailoverBlocked, Status: metav1.ConditionTrue, Reason: "NoTarget", Message: b.blocked,
+		Type: ConditionFailoverBlocked, Status: metav1.ConditionTrue, Reason: "NoTarget", Message: b.blocked,
 		LastTransitionTime: metav1.NewTime(p.Now),
 	})
 }
@@ -406,7 +406,7 @@ func (p *pass) unblock(b *bound) { p.setBlocked(b, nil) }
 
 func (p *pass) setBlocked(b *bound, c *metav1.Condition) {
 	old := b.next.Status.Conditions
-	i := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == conditionFailoverBlocked })
+	i := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == ConditionFailoverBlocked })
 	switch {
 	case c == nil && i < 0:
 		return
@@ -417,7 +417,7 @@ func (p *pass) setBlocked(b *bound, c *metav1.Condition) {
 		}
 	}
 	next := *b.next
-	next.Status.Conditions = slices.DeleteFunc(slices.Clone(old), func(o metav1.Condition) bool { return o.Type == conditionFailoverBlocked })
+	next.Status.Conditions = slices.DeleteFunc(slices.Clone(old), func(o metav1.Condition) bool { return o.Type == ConditionFailoverBlocked })
 	if c != nil {
 		next.Status.Conditions = append(next.Status.Conditions, *c)
 		slices.SortFunc(next.Status.Conditions, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
@@ -544,7 +544,7 @@ func (b *bound) failoverEvents() []Event {
 		})
 	}
 	if len(b.returned) > 0 {
-		events = append(events, Event{Verb: "failback", Object: key, What: "back to " + strings.Join(b.returned, ", "), Reason: Rebalance})
+		events = append(events, Event{Verb: VerbFailback, Object: key, What: "back to " + strings.Join(b.returned, ", "), Reason: Rebalance})
 	}
 	for _, e := range b.ended {
 		events = append(events, Event{Verb: "leave", Object: key, What: e.Task.FromCluster, Why: e.Why, Reason: PurgeDone})
@@ -553,7 +553,7 @@ func (b *bound) failoverEvents() []Event {
 		events = append(events, Event{Verb: "cooldown", Object: key, What: r.ClusterName + " may be taken again", Reason: CooldownEnded})
 	}
 	if c := blockedCondition(b.next); c != nil && b.blocked != "" && blockedCondition(b.old) == nil {
-		events = append(events, Event{Verb: "blocked", Object: key, What: c.Message, Reason: Reason(b.causes[0].Kind)})
+		events = append(events, Event{Verb: VerbBlocked, Object: key, What: c.Message, Reason: Reason(b.causes[0].Kind)})
 	}
 	return events
 }
@@ -563,7 +563,7 @@ func blockedCondition(b *workv1alpha2.ResourceBinding) *metav1.Condition {
 		return nil
 	}
 	for i, c := range b.Status.Conditions {
-		if c.Type == conditionFailoverBlocked {
+		if c.Type == ConditionFailoverBlocked {
 			return &b.Status.Conditions[i]
 		}
 	}
@@ -595,14 +595,17 @@ func grown(before, after *workv1alpha2.ResourceBinding) []string {
 	return more
 }
 
+// BrakeReleased is what an Event says when evictions are not held back any more.
+const BrakeReleased = "most members are back"
+
 // brakeEvents say that evictions are held back, or no longer.
 func (p *pass) brakeEvents() []Event {
 	before, now := p.Previous.Meta.FailoverBrake, p.next.Meta.FailoverBrake
 	switch {
 	case before == nil && now != nil:
-		return []Event{{Verb: "brake", Object: "fleet", What: now.Message + "; no workload leaves a member until most are back or it is approved", Reason: ClusterFailure}}
+		return []Event{{Verb: VerbBrake, Object: "fleet", What: now.Message + "; no workload leaves a member until most are back or it is approved", Reason: ClusterFailure}}
 	case before != nil && now == nil:
-		return []Event{{Verb: "brake", Object: "fleet", What: "most members are back", Reason: Status}}
+		return []Event{{Verb: VerbBrake, Object: "fleet", What: BrakeReleased, Reason: Status}}
 	}
 	return nil
 }

@@ -276,16 +276,23 @@ func readiness(c *clusterv1alpha1.Cluster) metav1.Condition {
 	return metav1.Condition{Type: clusterv1alpha1.ConditionReady}
 }
 
+// What an Event says of a member whose readiness changed.
+const (
+	MemberReady       = "Ready"
+	MemberNotReady    = "NotReady"
+	MemberUnreachable = "Unreachable"
+)
+
 // readyText is how people say a member's readiness.
 func readyText(c *clusterv1alpha1.Cluster) string {
 	ready := readiness(c)
 	switch ready.Status {
 	case metav1.ConditionTrue:
-		return "Ready"
+		return MemberReady
 	case metav1.ConditionFalse:
-		return "NotReady"
+		return MemberNotReady
 	case metav1.ConditionUnknown:
-		return "Unreachable"
+		return MemberUnreachable
 	}
 	return "not looked at yet"
 }

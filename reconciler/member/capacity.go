@@ -28,7 +28,7 @@ func (m *member) runCapacity() {
 			continue
 		}
 		if err != nil && !failed {
-			m.log.Warn("capacity cannot be measured, what is known of it stays", "err", err)
+			m.log.Warn("capacity cannot be measured, what is known of it stays", "error", err)
 		}
 		failed = err != nil
 	}

@@ -73,6 +73,9 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// UserAgent of all requests, default "godwit".
 	UserAgent string
+	// Tried receives what came of each attempt at an object, the reason being empty if it went well; nil means nobody.
+	// It must not wait, nor call the fleet.
+	Tried func(change apply.Change, reason string)
 	// Logger, default slog.Default(). Clock, default the real one.
 	Logger *slog.Logger
 	Clock  clock.WithDelayedExecution

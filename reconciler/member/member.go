@@ -46,7 +46,8 @@ type member struct {
 	pinned    string         // the first UID seen
 	served    string         // the UID that what is known of the copies is of
 	capacity  capacity
-	verified  bool // identified since it was last away
+	succeeded time.Time // when a probe last went well
+	verified  bool      // identified since it was last away
 	gate      gate
 	prober    observe.Prober
 	watches   map[schema.GroupVersionResource]*watching
@@ -156,6 +157,9 @@ func (m *member) check() bool {
 	if m.verified && (who.at.After(m.who.at) || who.uid != m.who.uid) {
 		m.learn(who)
 	}
+	if m.verified {
+		m.succeeded = now
+	}
 	if m.verified && m.pinned == "" {
 		m.pinned = who.uid
 	}
@@ -189,7 +193,7 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	case errors.Is(err, ErrNoCredentials), err != nil && l == nil:
 		return failed(err), nil, who
 	case err != nil:
-		m.log.Warn("credentials cannot be read again, the last ones stay in use", "err", err)
+		m.log.Warn("credentials cannot be read again, the last ones stay in use", "error", err)
 	case l == nil || version != l.version:
 		if l, err = newLink(config, version, m.options, m.throttled); err != nil {
 			return failed(fmt.Errorf("make a client: %w", err)), nil, who
@@ -218,7 +222,7 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	found, err := l.identify(uid, now)
 	switch {
 	case err != nil && known && uid == who.uid: // the rest comes with the next look
-		m.log.Warn("the member's APIs cannot be looked up again", "err", err)
+		m.log.Warn("the member's APIs cannot be looked up again", "error", err)
 		return result, l, who
 	case err != nil:
 		return failed(err), l, who

@@ -273,6 +273,9 @@ func (m *member) report(id api.ID, before decide.CopyFacts, out apply.Outcome) {
 	case out.Reason == "" && out.Change != apply.Unchanged && out.Change != apply.Skipped:
 		m.log.Info("object "+string(out.Change), "object", id.String())
 	}
+	if m.options.Tried != nil {
+		m.options.Tried(out.Change, out.Reason)
+	}
 	var missing *observe.NoKindError
 	switch {
 	case apierrors.IsUnauthorized(out.Err):

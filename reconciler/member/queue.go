@@ -122,6 +122,20 @@ func (q *queue) wake() (time.Time, bool) {
 	return q.later[0].at, true
 }
 
+// length is how many objects are due, or in work.
+func (q *queue) length(now time.Time) int {
+	n := len(q.due)
+	for _, e := range q.later {
+		if !e.at.After(now) {
+			n++
+		}
+	}
+	for _, working := range q.working {
+		n += working
+	}
+	return n
+}
+
 // busy tells whether an object is due or in work.
 func (q *queue) busy() bool {
 	return len(q.due) > 0 || q.working != [len(q.working)]int{}

@@ -160,7 +160,7 @@ func (w *watching) Listed(seen map[api.ID]bool, version string) {
 
 // Broken implements observe.Sink.
 func (w *watching) Broken(err error) {
-	w.log.Debug("watch", "kind", w.kind.String(), "err", err)
+	w.log.Debug("watch", "kind", w.kind.String(), "error", err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unpark()

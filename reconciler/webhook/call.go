@@ -4,19 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"syscall"
-	"time"
 
+	"github.com/godwit-gitops/godwit/reconciler/egress"
 	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
@@ -39,15 +36,7 @@ func (a *Asker) client(w *interpret.Webhook) (*http.Client, error) {
 	if len(a.clients) >= maxClients {
 		a.dropClients()
 	}
-	dialer := &net.Dialer{KeepAlive: 30 * time.Second, Control: a.checkAddress}
-	c := &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: perWebhook, IdleConnTimeout: 90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true,
-		},
-	}
+	c := a.guard().Client(roots, perWebhook)
 	a.clients[bundle] = c
 	return c, nil
 }
@@ -59,26 +48,9 @@ func (a *Asker) dropClients() {
 	clear(a.clients)
 }
 
-// refusal is an address that is not asked.
-type refusal struct{ message string }
-
-func (r *refusal) Error() string { return r.message }
-
-// checkAddress refuses addresses at the moment when a connection is made: a name may resolve to another
-// one each time.
-func (a *Asker) checkAddress(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := at.Addr().Unmap()
-	switch {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return &refusal{fmt.Sprintf("%s is a link-local or multicast address, which no webhook has", ip)}
-	case ip.IsLoopback() && len(a.options.AllowedHosts) == 0:
-		return &refusal{fmt.Sprintf("%s is an address of this machine; list the host in webhooks.allowedHosts if that is right", ip)}
-	}
-	return nil
+// guard lets this machine be asked where the operator lists the hosts.
+func (a *Asker) guard() egress.Guard {
+	return egress.Guard{Loopback: len(a.options.AllowedHosts) > 0, Hint: "list the host in webhooks.allowedHosts if that is right"}
 }
 
 // allowed tells whether the operator lets the host be asked.
@@ -116,11 +88,8 @@ func (a *Asker) call(ctx context.Context, client *http.Client, q *interpret.Ques
 		return nil, explained(ctx, q.Webhook, err)
 	}
 	defer response.Body.Close()
-	switch {
-	case response.StatusCode >= 300 && response.StatusCode < 400:
-		return nil, fmt.Errorf("it answers with status %d, a redirect, which is not followed; give the address that it leads to", response.StatusCode)
-	case response.StatusCode < 200 || response.StatusCode >= 300:
-		return nil, fmt.Errorf("it answers with status %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	if err := egress.Status(response.StatusCode); err != nil {
+		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, a.options.MaxResponse+1))
 	switch {
@@ -132,27 +101,10 @@ func (a *Asker) call(ctx context.Context, client *http.Client, q *interpret.Ques
 	return q.Decode(text)
 }
 
-// explained says what went wrong on the way. It has no port of ours and no time in it, so that the
-// same trouble gives the same words.
+// explained says what went wrong on the way.
 func explained(ctx context.Context, w *interpret.Webhook, err error) error {
-	var refused *refusal
-	var invalid x509.CertificateInvalidError
-	var untrusted *tls.CertificateVerificationError
-	var failed *net.OpError
-	var sent *url.Error
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("it did not answer within %s", w.Timeout)
-	case errors.As(err, &refused):
-		return refused
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its words have the time in them
-		return errors.New("its certificate has expired or is not valid yet")
-	case errors.As(err, &untrusted):
-		return fmt.Errorf("its certificate is not trusted: %w; caBundle is to have the authority that signed it", untrusted.Err)
-	case errors.As(err, &failed):
-		return fmt.Errorf("it cannot be reached: %s: %w", failed.Op, failed.Err)
-	case errors.As(err, &sent):
-		return fmt.Errorf("it cannot be asked: %w", sent.Err)
 	}
-	return fmt.Errorf("its answer breaks off: %w", err)
+	return egress.Explain(err, "caBundle is to have the authority that signed it")
 }

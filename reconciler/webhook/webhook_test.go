@@ -320,7 +320,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 			if list != nil {
 				want = test.listed
 			}
-			if err := New(Options{AllowedHosts: list}).checkAddress("tcp", address, nil); (err == nil) != want {
+			if err := New(Options{AllowedHosts: list}).guard().Check("tcp", address, nil); (err == nil) != want {
 				t.Errorf("%s with the list %v: %v, allowed %t", address, list, err, want)
 			}
 		}

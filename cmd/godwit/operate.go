@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	githook "github.com/godwit-gitops/godwit/gitstate/hook"
+	"github.com/godwit-gitops/godwit/gitstate/pack"
+	"github.com/godwit-gitops/godwit/gitstate/watch"
+	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/apply"
+	"github.com/godwit-gitops/godwit/reconciler/events"
+	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/reconciler/metrics"
+	"github.com/godwit-gitops/godwit/reconciler/notice"
+	"github.com/godwit-gitops/godwit/reconciler/notify"
+	"github.com/godwit-gitops/godwit/reconciler/registry"
+	"github.com/godwit-gitops/godwit/reconciler/serve"
+)
+
+// audience is who is told of what a loop does: nobody, unless the configuration says so.
+type audience struct {
+	metrics  *metrics.Metrics
+	notifier *notify.Notifier
+	reports  []func(reconciler.Progress)
+}
+
+// audience gets ready who is told of the loop. Nobody is before the first pass.
+func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Progress)) (*audience, error) {
+	a := &audience{}
+	if report != nil {
+		a.reports = append(a.reports, report)
+	}
+	if c.Server.Address != "" {
+		a.metrics = metrics.New(metrics.Options{
+			Version: version, Stats: func() map[string]member.Stats { return l.fleet.Stats() },
+			Packs: func() (int, error) { return pack.Count(c.stateDir()) },
+		})
+		a.reports = append(a.reports, a.metrics.Report)
+	}
+	if err := c.recordEvents(a, l, log); err != nil || len(c.Notifications) == 0 {
+		return a, err
+	}
+	o := notify.Options{
+		Fleet: c.Fleet, Targets: c.targets(), Marker: filepath.Join(c.DataDir, "notified"), Log: log,
+		Missed: func(from, to string) []notice.Notice { // by the goroutine of the passes, which the store is for
+			return notify.Missed(l.Store.Log(context.Background(), gitstate.Revision(to)), from, time.Now())
+		},
+	}
+	if a.metrics != nil {
+		o.Count = a.metrics.Notified
+	}
+	var err error
+	if a.notifier, err = notify.New(o); err != nil {
+		return nil, err
+	}
+	a.reports = append(a.reports, a.notifier.Report)
+	l.closers = append(l.closers, func() { within(stopTime, a.notifier.Close) })
+	return a, nil
+}
+
+// recordEvents has Events written to the management cluster, if we were told of one.
+func (c *Config) recordEvents(a *audience, l *loop, log *slog.Logger) error {
+	if !c.managed() {
+		return nil
+	}
+	config, namespace, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
+	if err != nil || config == nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.ContentType, config.WarningHandlerWithContext = "godwit", runtime.ContentTypeJSON, rest.NoWarnings{}
+	client, err := typedcorev1.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the management cluster: %w", err)
+	}
+	recorder := events.NewRecorder(events.Options{Client: client, Log: log})
+	l.closers = append(l.closers, func() { within(stopTime, recorder.Close) })
+	// The Lease stands for the fleet, whether there is one or not.
+	fleet := corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: c.Fleet}
+	a.reports = append(a.reports, func(p reconciler.Progress) {
+		places := events.PlacesOf(fleet, p.Decision.Next.Members)
+		for _, n := range notify.News(p) {
+			recorder.Record(n, places)
+		}
+	})
+	return nil
+}
+
+// within gives something so much time.
+func within(d time.Duration, f func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	f(ctx)
+}
+
+func (c *Config) targets() []notify.Target {
+	all := make([]notify.Target, len(c.Notifications))
+	for i, n := range c.Notifications {
+		reasons := make([]notice.Reason, len(n.Reasons))
+		for j, r := range n.Reasons {
+			reasons[j] = notice.Reason(r)
+		}
+		all[i] = notify.Target{
+			Type: notify.Type(n.Type), URL: n.URL, URLFile: n.URLFile, SecretFile: n.SecretFile, TokenFile: n.TokenFile, CAFile: n.CAFile,
+			Reasons: reasons, Template: n.Template, Interval: n.Interval, Loopback: n.AllowLoopback,
+		}
+	}
+	return all
+}
+
+// told, failed, tried and counted are nil where nobody wants to know.
+func (a *audience) told() func(reconciler.Progress) {
+	if len(a.reports) == 0 {
+		return nil
+	}
+	return func(p reconciler.Progress) {
+		for _, report := range a.reports {
+			report(p)
+		}
+	}
+}
+
+func (a *audience) failed() func(error) {
+	if a.metrics == nil {
+		return nil
+	}
+	return a.metrics.Failed
+}
+
+func (a *audience) tried() func(apply.Change, string) {
+	if a.metrics == nil {
+		return nil
+	}
+	return a.metrics.Tried
+}
+
+func (a *audience) counted() func(provider, result string) {
+	if a.metrics == nil {
+		return nil
+	}
+	return a.metrics.Hook
+}
+
+// hookSecrets are the files with the secrets of push webhooks, by provider.
+func (c *Config) hookSecrets() map[githook.Provider]string {
+	files := map[githook.Provider]string{}
+	for p, file := range map[githook.Provider]string{
+		githook.GitHub: c.Server.Webhooks.GitHubSecretFile, githook.Gitea: c.Server.Webhooks.GiteaSecretFile,
+		githook.GitLab: c.Server.Webhooks.GitLabTokenFile, githook.Standard: c.Server.Webhooks.StandardSecretFile,
+	} {
+		if file != "" {
+			files[p] = file
+		}
+	}
+	return files
+}
+
+// receiver takes push webhooks; nil if nobody sends any.
+func (c *Config) receiver(a *audience, log *slog.Logger) (*githook.Receiver, error) {
+	if c.Server.Webhooks.Address == "" {
+		return nil, nil
+	}
+	id, err := githook.OpenSecretFile(c.Server.Webhooks.IDFile, nil)
+	if err != nil {
+		return nil, fmt.Errorf("server.webhooks: %w", err)
+	}
+	o := githook.Options{ID: id, Secrets: map[githook.Provider]*githook.SecretFile{}, Log: log, Count: a.counted()}
+	for p, file := range c.hookSecrets() {
+		if o.Secrets[p], err = githook.OpenSecretFile(file, nil); err != nil {
+			return nil, fmt.Errorf("server.webhooks: %w", err)
+		}
+	}
+	return githook.New(o), nil
+}
+
+// hints tells when the source may have changed: a folder is watched, and a forge may say so. Both are polled as well.
+func (c *Config) hints(ctx context.Context, hooks *githook.Receiver) (<-chan struct{}, error) {
+	switch {
+	case c.sourceDir != "":
+		folder, err := watch.Folder(ctx, filepath.Join(c.sourceDir, c.Source.Path))
+		if err != nil || hooks == nil {
+			return folder, err
+		}
+		return watch.Merge(ctx, folder, hooks.Hints()), nil
+	case hooks != nil:
+		return hooks.Hints(), nil
+	}
+	return nil, nil
+}
+
+// hookConnections is how many connections strangers may have open.
+const hookConnections = 128
+
+// serve listens where the configuration says; profiles is where those are served, if anywhere.
+func (c *Config) serve(l *loop, log *slog.Logger, profiles string) error {
+	if profiles != "" {
+		if err := serve.Loopback(profiles); err != nil {
+			return fmt.Errorf("--pprof: %w", err)
+		}
+	}
+	listen := func(what string, o serve.Options) error {
+		o.Log = log
+		s, err := serve.Start(o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		log.Info("listening", "for", what, "address", s.Address())
+		l.closers = append(l.closers, func() { within(stopTime, s.Close) })
+		return nil
+	}
+	var failures []error
+	if l.audience.metrics != nil {
+		failures = append(failures, listen("server.address", serve.Options{
+			Address: c.Server.Address, Handler: serve.Operations(l.Alive, l.Ready, l.audience.metrics.Handler()),
+		}))
+	}
+	if l.hooks != nil {
+		failures = append(failures, listen("server.webhooks.address", serve.Options{
+			Address: c.Server.Webhooks.Address, Handler: l.hooks, Connections: hookConnections,
+		}))
+	}
+	if profiles != "" {
+		failures = append(failures, listen("--pprof", serve.Options{Address: profiles, Handler: serve.Profiles(), Unhurried: true}))
+	}
+	return errors.Join(failures...)
+}
