@@ -124,7 +124,9 @@ func (r *Reconciler) met() bool {
 	for name, d := range r.desired {
 		facts := seen.Members[name]
 		status := &d.Cluster.Status
-		measured := facts.Resources != nil || status.ResourceSummary != nil && (status.NodeCapacity != nil || !r.AccurateEstimator)
+		// What the manifest of a member says that nobody met is no measure: it would be replaced a moment later.
+		recorded := d.RecordedUID != "" && status.ResourceSummary != nil && (status.NodeCapacity != nil || !r.AccurateEstimator)
+		measured := facts.Resources != nil || recorded
 		if facts.Ready == "" || facts.Ready == metav1.ConditionTrue && !measured {
 			return false
 		}

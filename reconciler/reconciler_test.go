@@ -190,6 +190,7 @@ type fakeFleet struct {
 	sets    int
 	changed chan struct{}
 	silent  bool // members are not looked at
+	strange bool // members are ready, and what room they have is not known
 }
 
 func newFleet() *fakeFleet { return &fakeFleet{changed: make(chan struct{}, 1)} }
@@ -223,6 +224,9 @@ func (f *fakeFleet) Observe() decide.Observations {
 	for name, d := range f.desired {
 		facts := decide.MemberFacts{Ready: metav1.ConditionTrue, Reason: "ClusterReady", Since: time.Unix(0, 0), UID: "uid-" + name, APIs: served, Copies: map[api.ID]decide.CopyFacts{},
 			Nodes: &clusterv1alpha1.NodeSummary{}, Resources: &clusterv1alpha1.ResourceSummary{}}
+		if f.strange {
+			facts.Nodes, facts.Resources = nil, nil
+		}
 		if !d.Paused {
 			for id, w := range d.Works {
 				facts.Copies[id] = decide.CopyFacts{Applied: w.Hash, Live: w.Object}
@@ -545,6 +549,28 @@ func TestMembersAreLookedAtBeforeTheFirstDecision(t *testing.T) {
 			t.Error("members that never answer hold up the first decision for ever")
 		}
 	})
+}
+
+// What the manifest says of the room on a member that nobody met would be replaced by what is measured a moment later.
+func TestTheRoomOnMembersIsMeasuredBeforeTheFirstDecision(t *testing.T) {
+	for _, status := range []string{"", "status: {resourceSummary: {allocatable: {pods: 50}}}\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			files := placed()
+			files["m1.yaml"] += status
+			w := newWorld(t, files, nil)
+			w.fleet.strange = true
+			start := time.Now()
+			w.Config.At = func(step string) {
+				if step == "pass.committed" && time.Since(start) < w.Patience {
+					t.Errorf("with %q decided after %s", status, time.Since(start))
+				}
+			}
+			w.runFor(t, w.Patience+time.Second)
+			if commits, _, _ := w.store.state(t); commits == 0 {
+				t.Errorf("with %q nothing is decided", status)
+			}
+		})
+	}
 }
 
 func TestPassesAreCoalesced(t *testing.T) {
