@@ -27,7 +27,7 @@ var layers = []struct {
 	{"words", true, false, []string{"gitstate", "render"}},
 	{"render", true, true, []string{"render/...", "gitstate/record"}},
 	{"decide", true, true, []string{"reconciler/decide", "reconciler/failover", "reconciler/report", "reconciler/simulate"}},
-	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/membertest"}},
+	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/lead", "reconciler/membertest"}},
 	{"reconciler", false, false, []string{"reconciler"}},
 	{"examples", false, false, []string{"examples"}},
 	{"cmd", false, false, []string{"cmd/...", "testdata/..."}},
@@ -43,7 +43,7 @@ var doors = map[string][]string{
 	"github.com/fsnotify/fsnotify":      {"gitstate/watch"},
 	"sigs.k8s.io/kustomize":             {"render/kustomize"},
 	"github.com/yuin/gopher-lua":        {"render/interpret"},
-	"k8s.io/client-go":                  {"reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/membertest", "cmd/godwit"},
+	"k8s.io/client-go":                  {"reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/lead", "reconciler/membertest", "cmd/godwit"},
 	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/gittest"},
 	"sigs.k8s.io/structured-merge-diff": {"reconciler/apply", "reconciler/membertest"},
 }
