@@ -27,8 +27,8 @@ demo-real: build membercluster ## the same with a real API server for each membe
 	bin/godwit demo --members real $(DEMO)
 
 .PHONY: prepare
-prepare: ## install what the tests need from the system: git and sshd
-	@command -v git >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
+prepare: ## install what the tests need from the system: git, curl and sshd
+	@command -v git >/dev/null && command -v curl >/dev/null && test -x /usr/sbin/sshd || testdata/prepare.sh
 
 .PHONY: check
 check: prepare layers fmt vet ## everything that must pass before a commit, without real API servers
@@ -57,7 +57,7 @@ golden: ## rewrite the golden files; read the diff before you commit it
 
 .PHONY: bench
 bench: ## the benchmarks, each beside its peer where there is one
-	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./reconciler/observe ./reconciler/report ./api/...
+	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./reconciler/observe ./reconciler/report ./api/... ./cmd/godwit
 
 .PHONY: lint fmt vet
 lint: fmt vet layers ## formatting, vet, layers

@@ -33,3 +33,12 @@ type HashFS interface {
 
 // ErrConflict says that somebody else moved the state branch: load it and decide again.
 var ErrConflict = errors.New("the state branch moved")
+
+// Object is a commit as Git has it: its signature is over these bytes.
+type Object struct {
+	Revision Revision
+	Data     []byte
+}
+
+// ErrHistory says that the history that is here does not go back far enough for an answer.
+var ErrHistory = errors.New("the history does not go back far enough")

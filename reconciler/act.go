@@ -38,7 +38,8 @@ func (r *Reconciler) act(d *decide.Decision) {
 func desired(s *record.State, spared map[string]bool, rules *interpret.Interpreter) map[string]Desired {
 	all := make(map[string]Desired, len(s.Members))
 	for name, c := range s.Members {
-		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
+		registration, _ := decide.RegistrationOf(c)
+		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Registration: registration, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
 	}
 	for path, w := range s.Works {
 		d, ok := all[w.Member]
@@ -66,12 +67,13 @@ func desired(s *record.State, spared map[string]bool, rules *interpret.Interpret
 	return all
 }
 
-// meet lets the fleet look at the members before anything is decided, for at most r.Patience: a member
-// that does not answer by then is decided about as what it was last.
+// meet finds out which members there are, and lets the fleet look at them, before anything is decided. Each takes at
+// most r.Patience: what is not known by then is decided about as what it was last.
 func (r *Reconciler) meet(ctx context.Context) error {
 	if err := r.read(ctx); err != nil {
 		return err
 	}
+	r.acquaint(ctx)
 	d, err := r.decide(ctx)
 	if err != nil {
 		return err
@@ -93,6 +95,24 @@ func (r *Reconciler) meet(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// acquaint waits until the management cluster has said which members it names.
+func (r *Reconciler) acquaint(ctx context.Context) {
+	deadline := r.Clock.NewTimer(r.Patience)
+	defer deadline.Stop()
+	for r.Registry != nil {
+		if known := r.Registry.Registrations(); known == nil || known.Off || known.Unknown == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-deadline.C():
+			return
+		case <-r.registered():
+		}
+	}
 }
 
 // met tells whether every member was looked at. How much room there is belongs to it where it is not on
@@ -168,6 +188,7 @@ func (r *Reconciler) Once(ctx context.Context, timeout time.Duration) ([]Failure
 			over = true
 		case <-r.Fleet.Changed():
 		case <-r.answered():
+		case <-r.registered():
 		case <-retry.C():
 		}
 		retry.Stop()

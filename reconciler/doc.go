@@ -8,7 +8,9 @@
 // It promises: nothing is applied or deleted that is not committed; a lost race means deciding again
 // on what is there now; a remote that does not answer delays nothing but its own push; a pass that
 // changes nothing writes nothing; a source or state that cannot be read leaves the last good one in
-// force. The process may die between any two steps: the next start reads the state branch and goes on.
+// force. So does a newest commit of the source that the Gate does not let in, because it is not signed as
+// it should be or because the history was rewritten; and Trust does the same for the state branch.
+// The process may die between any two steps: the next start reads the state branch and goes on.
 //
 // One goroutine runs the passes. It leaves what to decide to decide, Git to gitstate, and members to
 // the fleet, which works on its own and reports by Changed.

@@ -50,6 +50,14 @@ type Fleet interface {
 	Changed() <-chan struct{}
 }
 
+// Registry tells which members a management cluster names.
+type Registry interface {
+	// Registrations are those known as of now: the same ones until Changed receives.
+	Registrations() *decide.Registrations
+	// Changed receives after Registrations may give something new.
+	Changed() <-chan struct{}
+}
+
 // Webhooks ask interpreter webhooks what a decision has left open.
 type Webhooks interface {
 	// Ask replaces what is to be asked by what is due, and keeps the answers that were heard; it never blocks.
@@ -69,8 +77,12 @@ type Config struct {
 	Log     *slog.Logger
 	Options decide.Options
 
+	// Gate judges commits of the source before they are in force; nil lets all of them in.
+	Gate *Gate
 	// Webhooks: nil means that nobody asks them; what they would say is then taken from the record.
 	Webhooks Webhooks
+	// Registry: nil means that no management cluster is asked; members are those of the source, and on record.
+	Registry Registry
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
 	// that nobody can tell.
 	CutOff func() string
@@ -112,6 +124,8 @@ type Reconciler struct {
 	handover
 
 	snapshot gitstate.Snapshot
+	followed string // what the record had in force when snapshot was let in
+	refused  *decide.Refusal
 	tree     store.Tree
 	state    *record.State
 	reload   bool // the state branch may have moved
@@ -130,6 +144,7 @@ type Reconciler struct {
 	rules      *interpret.Interpreter // that the fleet keeps by
 	findings   string                 // what was last reported, so that it is said once
 	outages    map[string]bool        // likewise
+	distrust   string                 // likewise, of the state branch
 	missing    map[string]bool        // likewise, by commit of the source
 }
 
@@ -236,6 +251,7 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 			r.reload, r.refetch = true, true
 		case <-r.Fleet.Changed():
 		case <-r.answered():
+		case <-r.registered():
 		}
 		if over == nil {
 			rest := r.Coalesce - r.Clock.Since(started)
@@ -308,9 +324,12 @@ func (r *Reconciler) read(ctx context.Context) error {
 		return nil
 	}
 	snapshot, err := r.Source.Fetch(ctx)
+	if err == nil {
+		err = r.enter(ctx, snapshot)
+	}
 	switch {
 	case err == nil:
-		r.snapshot, r.refetch = snapshot, false
+		r.refetch = false
 		r.back("source", "the source can be read again")
 	case r.snapshot.FS == nil:
 		return fmt.Errorf("read the source: %w", err)
@@ -366,6 +385,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 	} else {
 		r.back("state", "the remote of the state branch can be reached again")
 	}
+	r.tell(tree)
 	r.unpushed = tree.Unpushed > 0
 	if r.state == nil || tree.Head != r.tree.Head {
 		state, err := r.decode(ctx, tree)
@@ -379,6 +399,24 @@ func (r *Reconciler) load(ctx context.Context) error {
 	}
 	r.tree, r.reload = tree, false
 	return nil
+}
+
+// tell logs what is wrong with the signatures of the state branch, once.
+func (r *Reconciler) tell(tree store.Tree) {
+	now := ""
+	if tree.Unverified != nil {
+		now = tree.Unverified.Error()
+	}
+	switch {
+	case now != "" && tree.Refused == "":
+		r.Log.Warn("the state branch", "error", tree.Unverified)
+		now = ""
+	case now != "" && now != r.distrust:
+		r.Log.Error("the state branch is not followed, going on with the last commit that can be trusted", "refused", tree.Refused, "error", tree.Unverified)
+	case now == "" && r.distrust != "":
+		r.Log.Info("the state branch is followed again")
+	}
+	r.distrust = now
 }
 
 // History is the past of the state branch.
@@ -482,11 +520,14 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, error) {
 		seen.CutOff = r.CutOff()
 	}
 	in := decide.Input{
-		Source: r.snapshot, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
+		Source: r.snapshot, Refused: r.refused, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	}
 	if r.Webhooks != nil {
 		in.Answers = r.Webhooks.Answers()
+	}
+	if r.Registry != nil {
+		in.Registered = r.Registry.Registrations()
 	}
 	d, err := decide.Next(in)
 	if err != nil {
@@ -505,6 +546,14 @@ func (r *Reconciler) answered() <-chan struct{} {
 		return nil
 	}
 	return r.Webhooks.Changed()
+}
+
+// registered receives when the management cluster names other members.
+func (r *Reconciler) registered() <-chan struct{} {
+	if r.Registry == nil {
+		return nil
+	}
+	return r.Registry.Changed()
 }
 
 // past opens the earlier commits that the state refers to. One that cannot be opened is left out,

@@ -17,6 +17,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
@@ -27,12 +28,13 @@ func newApprove() *cobra.Command {
 	var seen string
 	cmd := &cobra.Command{
 		Use:   "approve [KIND/NAME]",
-		Short: "Let go what waits for a person: held deletions, evictions, copies left behind",
+		Short: "Let go what waits for a person: held deletions, evictions, copies left behind, a rewritten source",
 		Long: `approve lets go what godwit holds until a person says so:
 
-  Deletions   objects that a brake keeps from being deleted (safety.maxDeletePercent)
-  Failover    evictions, while so many members are down that it is rather the view of them that is gone
-  PurgeNever  copies that an eviction with purge mode Never left on a member
+  Deletions      objects that a brake keeps from being deleted (safety.maxDeletePercent)
+  Failover       evictions, while so many members are down that it is rather the view of them that is gone
+  PurgeNever     copies that an eviction with purge mode Never left on a member
+  SourceRewrite  a history of the source that does not come after the commit in force (source.rewrites)
 
 It writes the approval to the state branch as a commit of yours, so it takes the right to push there; the reconciler acts
 on it at its next look. It names each thing that is approved: what comes to wait later is not covered. With --list it
@@ -41,7 +43,7 @@ with the trailer "Godwit-Approve: delete" approves the deletions that this very 
 push to the source instead.`,
 		Args: cobra.RangeArgs(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -65,7 +67,9 @@ push to the source instead.`,
 	cmd.Flags().StringSliceVar(&q.Kinds, "kind", nil, "only these: "+strings.Join(report.WaitingKinds, ", "))
 	cmd.Flags().StringVar(&q.Cluster, "cluster", "", "only what waits on this member")
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "", "namespace of the object (default: any)")
-	return cmd
+	completeFlag(cmd, "kind", cobra.FixedCompletions(report.WaitingKinds, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // approved is what waits, or was let go.
@@ -91,7 +95,7 @@ func (a *approved) print(cmd *cobra.Command, output string) error {
 		return nil
 	case a.Commit == "":
 		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: to approve these and nothing else, add --seen %s in place of --list\n", a.Seen)
-		return report.WaitingText(w, a.Items)
+		return report.WaitingText(w, style(cmd, w), a.Items)
 	}
 	for _, item := range a.Items {
 		fmt.Fprintln(w, "approved:", report.Flat(item.String()))
@@ -102,6 +106,7 @@ func (a *approved) print(cmd *cobra.Command, output string) error {
 
 // approve finds what waits and, unless it is only to be listed, lets it go.
 func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string, list bool) (*approved, error) {
+	defer c.progress.doing("deciding what waits")()
 	src, done, err := c.openSource(true)
 	if err != nil {
 		return nil, err
@@ -113,16 +118,17 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 	}
 	memo := decide.NewMemo()
 	waits := func(state *record.State) ([]report.Waiting, error) {
-		d, err := c.decideOffline(ctx, src, snapshot, state, memo)
+		d, err := c.decideInForce(ctx, src, snapshot, state, memo)
 		if err != nil {
 			return nil, err
 		}
 		return q.Choose(report.Waits(d, state)), nil
 	}
-	state, err := c.readState(ctx, "")
+	state, closeState, err := c.readState(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	defer closeState()
 	a := &approved{}
 	if a.Items, err = waits(state); err != nil {
 		return nil, err
@@ -135,11 +141,38 @@ func (c *Config) approve(ctx context.Context, q report.WaitingQuery, seen string
 		return nil, errors.New("nothing of that waits for an approval; \"godwit approve --list\" prints what does")
 	case len(a.Items) == 0 || list:
 		return a, nil
+	case c.State.Verify.Mode == "enforce" && c.State.SigningKey == "":
+		return nil, errors.New("approve: state.verify.mode is enforce, and without a signature the approval would keep the state branch from being followed; set state.signingKey to your own key")
 	}
 	if a.Commit, err = c.commitApproval(ctx, a, waits); err != nil {
 		return nil, fmt.Errorf("approve: %w", err)
 	}
 	return a, nil
+}
+
+// decideInForce decides as the reconciler does: where a rewritten history of the source is kept out, on the commit that
+// is in force. If that one is gone, nothing is decided.
+func (c *Config) decideInForce(ctx context.Context, src snapshots, head gitstate.Snapshot, state *record.State, memo *decide.Memo) (*decide.Decision, error) {
+	var refused *decide.Refusal
+	if lineage := src.lineage(); lineage != nil && c.Source.Rewrites != "follow" {
+		options := c.options() // whatever names the person has for the source, it is that of the record
+		options.SourceURL, options.SourceBranch = state.Meta.Source.URL, ""
+		var err error
+		if refused, err = (&reconciler.Gate{Lineage: lineage}).Judge(ctx, head.Revision, state.Meta, options); err != nil {
+			return nil, err
+		}
+	}
+	if refused != nil {
+		var err error
+		if head, err = src.At(ctx, refused.InForce); err != nil {
+			return &decide.Decision{Refused: refused}, nil
+		}
+	}
+	d, err := c.decideOffline(ctx, src, head, state, memo)
+	if err == nil {
+		d.Refused = refused
+	}
+	return d, err
 }
 
 // commitApproval writes the approval of what was seen to the state branch. Losing a race only means to look which of
@@ -170,7 +203,11 @@ func (c *Config) tryApproval(ctx context.Context, r *remote.Remote, a *approved,
 	defer os.RemoveAll(dir)
 	var by store.Signature
 	by.Name, by.Email = remote.Person(c.sourceURL())
-	s, err := store.Open(ctx, store.Options{Remote: r, Branch: c.State.Branch, Dir: dir, Author: by})
+	sign, err := c.signer()
+	if err != nil {
+		return "", err
+	}
+	s, err := store.Open(ctx, store.Options{Remote: r, Branch: c.State.Branch, Dir: dir, Author: by, Sign: sign})
 	if err != nil {
 		return "", err
 	}

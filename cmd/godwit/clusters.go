@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,10 +16,10 @@ import (
 func newClusters() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clusters",
-		Short: "List the members: mode, version, ready, taints, age; cordon, uncordon and taint them",
+		Short: "List the members: mode, version, ready, taints, age; join, unjoin, cordon, uncordon and taint them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -39,22 +37,19 @@ func newClusters() *cobra.Command {
 			case "yaml":
 				return writeYAML(cmd.OutOrStdout(), map[string]any{"items": list})
 			}
-			printClusters(cmd, list, output == "wide")
-			return nil
+			return report.Table(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), clusterRows(list, output == "wide"))
 		},
 	}
-	cmd.AddCommand(newCordon(), newUncordon(), newTaint())
-	return cmd
+	cmd.AddCommand(newJoin(), newUnjoin(), newCordon(), newUncordon(), newTaint())
+	return printing(cmd, "text", "wide", "json", "yaml")
 }
 
-func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide bool) {
-	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
-	defer w.Flush()
-	heads := "NAME\tMODE\tVERSION\tREADY\tTAINTS\tAGE"
+func clusterRows(list []*clusterv1alpha1.Cluster, wide bool) [][]string {
+	heads := []string{"NAME", "MODE", "VERSION", "READY", "TAINTS", "AGE"}
 	if wide {
-		heads += "\tPROVIDER\tREGION\tZONES\tENDPOINT\tREASON"
+		heads = append(heads, "PROVIDER", "REGION", "ZONES", "ENDPOINT", "REASON")
 	}
-	fmt.Fprintln(w, heads)
+	rows := [][]string{heads}
 	for _, c := range list {
 		ready, since, reason := "Unknown", "", ""
 		for _, cond := range c.Status.Conditions {
@@ -69,12 +64,13 @@ func printClusters(cmd *cobra.Command, list []*clusterv1alpha1.Cluster, wide boo
 		for i, t := range c.Spec.Taints {
 			taints[i] = t.ToString()
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", c.Name, c.Spec.SyncMode, orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since))
+		row := []string{c.Name, string(c.Spec.SyncMode), orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since)}
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s", orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint), orNone(report.Flat(reason)))
+			row = append(row, orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint), orNone(reason))
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, row)
 	}
+	return rows
 }
 
 func orNone(s string) string {

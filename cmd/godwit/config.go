@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -31,6 +34,12 @@ type Config struct {
 		DefaultNamespace string        `mapstructure:"defaultNamespace"`
 		PollInterval     time.Duration `mapstructure:"pollInterval"`
 		Auth             authConfig    `mapstructure:"auth"`
+		Rewrites         string        `mapstructure:"rewrites"`
+		Verify           struct {
+			Mode          string        `mapstructure:"mode"`
+			Limits        []limitConfig `mapstructure:"limits"`
+			signersConfig `mapstructure:",squash"`
+		} `mapstructure:"verify"`
 	} `mapstructure:"source"`
 	State struct {
 		URL            string        `mapstructure:"url"`
@@ -41,10 +50,24 @@ type Config struct {
 			Name  string `mapstructure:"name"`
 			Email string `mapstructure:"email"`
 		} `mapstructure:"author"`
-		SecretKeyFile string     `mapstructure:"secretKeyFile"`
-		Auth          authConfig `mapstructure:"auth"`
+		SecretKeyFile            string     `mapstructure:"secretKeyFile"`
+		SigningKey               string     `mapstructure:"signingKey"`
+		SigningKeyPassphraseFile string     `mapstructure:"signingKeyPassphraseFile"`
+		Auth                     authConfig `mapstructure:"auth"`
+		Verify                   struct {
+			Mode          string `mapstructure:"mode"`
+			Since         string `mapstructure:"since"`
+			signersConfig `mapstructure:",squash"`
+		} `mapstructure:"verify"`
 	} `mapstructure:"state"`
+	Management struct {
+		Kubeconfig string `mapstructure:"kubeconfig"`
+		Context    string `mapstructure:"context"`
+	} `mapstructure:"management"`
 	Clusters struct {
+		ArgoCD           bool          `mapstructure:"argocd"`
+		Namespaces       []string      `mapstructure:"namespaces"`
+		ExecCommands     []string      `mapstructure:"execCommands"`
 		Kubeconfig       []string      `mapstructure:"kubeconfig"`
 		ProbeInterval    time.Duration `mapstructure:"probeInterval"`
 		ProbeTimeout     time.Duration `mapstructure:"probeTimeout"`
@@ -80,6 +103,8 @@ type Config struct {
 	sourceGiven bool
 	// notes is where commands say what they took for granted.
 	notes io.Writer
+	// progress is where they say what takes long; nil where nobody looks.
+	progress *progress
 }
 
 // note says something that is no result.
@@ -128,6 +153,11 @@ var settings = map[string]any{
 	"source.url": "", "source.branch": "", "source.path": ".", "source.defaultNamespace": "default", "source.pollInterval": "15s",
 	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
+	"management.kubeconfig": "", "management.context": "",
+	"clusters.argocd": false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
+	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "", "source.verify.limits": []any{},
+	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
+	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
@@ -151,7 +181,6 @@ func commonFlags(f *pflag.FlagSet) {
 	f.String("branch", "", "branch of the source (default: the remote's)")
 	f.String("path", ".", "folder of the source")
 	f.StringSlice("kubeconfig", nil, "kubeconfig files with the members' credentials (default: $KUBECONFIG)")
-	f.StringP("output", "o", "text", "how to print the result")
 	f.Bool("no-color", false, "no colours, even on a terminal")
 	f.CountP("verbose", "v", "log more; twice for everything")
 }
@@ -217,14 +246,39 @@ func (c *Config) check() error {
 		return fmt.Errorf("failover.defaultTolerationSeconds: %d is below 0", c.Failover.DefaultTolerationSeconds)
 	case c.Failover.MaxEvictionsPerMinute < 0:
 		return fmt.Errorf("failover.maxEvictionsPerMinute: %d is below 0; 0 means any number from one member and 20 from more", c.Failover.MaxEvictionsPerMinute)
+	case c.Source.Rewrites != "refuse" && c.Source.Rewrites != "follow":
+		return fmt.Errorf("source.rewrites: %q is not known; it is refuse or follow", c.Source.Rewrites)
+	case !slices.Contains([]string{"", "none", "head", "all"}, c.Source.Verify.Mode):
+		return fmt.Errorf("source.verify.mode: %q is not known; it is none, head or all", c.Source.Verify.Mode)
+	case !slices.Contains([]string{"", "none", "warn", "enforce"}, c.State.Verify.Mode):
+		return fmt.Errorf("state.verify.mode: %q is not known; it is none, warn or enforce", c.State.Verify.Mode)
+	case c.State.Verify.Since != "" && !fullHash.MatchString(c.State.Verify.Since):
+		return fmt.Errorf("state.verify.since: %q is no commit; give its hash of 40 digits", c.State.Verify.Since)
+	case c.State.SigningKey == "" && c.State.SigningKeyPassphraseFile != "":
+		return errors.New("state.signingKeyPassphraseFile: there is no state.signingKey that it could open")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
 		return fmt.Errorf("source.branch and state.branch are both %s: what people push and what is decided need a branch each", c.State.Branch)
 	}
+	for i, l := range c.Source.Verify.Limits {
+		if l.Signer == "" || len(l.Paths) == 0 || slices.ContainsFunc(l.Paths, func(p string) bool { return p == "." || !fs.ValidPath(p) }) {
+			return fmt.Errorf("source.verify.limits[%d]: needs a signer, as in the list of signers, and paths of the repository such as apps/shop", i)
+		}
+	}
 	for _, anchor := range c.Failover.Anchors {
 		if host, port, err := net.SplitHostPort(anchor); err != nil || host == "" || port == "" {
 			return fmt.Errorf("failover.anchors: %q is no host:port", anchor)
+		}
+	}
+	for _, namespace := range c.Clusters.Namespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("clusters.namespaces: %q is no namespace: %s", namespace, problems[0])
+		}
+	}
+	for _, command := range c.Clusters.ExecCommands {
+		if command == "" {
+			return errors.New("clusters.execCommands: a command is empty; write it as the cluster Secrets do, such as argocd-k8s-auth")
 		}
 	}
 	for _, host := range c.Webhooks.AllowedHosts {

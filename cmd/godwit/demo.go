@@ -25,6 +25,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/inspect"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/membertest"
+	"github.com/godwit-gitops/godwit/reconciler/report"
 	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
@@ -92,6 +93,7 @@ type demo struct {
 	stop    func()
 
 	out        io.Writer
+	style      report.Style
 	names      []string
 	kubeconfig string
 	configs    map[string]*rest.Config
@@ -108,6 +110,7 @@ type demo struct {
 func (d *demo) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	d.out, d.news = cmd.OutOrStdout(), make(chan struct{}, 1)
+	d.style = style(cmd, d.out)
 	if d.dir == "" {
 		dir, err := os.MkdirTemp("", "godwit-demo-")
 		if err != nil {
@@ -385,8 +388,7 @@ func (d *demo) show(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", a.Member, a.Err)
 		}
 	}
-	printTable(d.out, (&view{rules: &interpret.Interpreter{}, output: "wide", all: true}).lines(answers))
-	return nil
+	return report.Table(d.out, d.style, (&view{rules: &interpret.Interpreter{}, output: "wide", all: true}).lines(answers))
 }
 
 func reasonOf(c store.Commit) string {

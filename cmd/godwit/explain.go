@@ -44,19 +44,18 @@ holds it up, and what happens next.
 With --at it explains a decision of the past from the record: REV is a commit of the state branch, such
 as "godwit history" prints, HEAD or HEAD~2. It is decided again from what was recorded before, with the
 source of that time.`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              cobra.RangeArgs(0, 2),
+		ValidArgsFunction: completeWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml", "markdown")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
-			var ok bool
-			q.kind, q.name, ok = strings.Cut(args[0], "/")
-			if len(args) == 2 && !ok {
-				q.name, ok = args[1], true
+			if q.kind, q.name, err = workload(args); err != nil {
+				return err
 			}
-			if !ok || q.kind == "" || q.name == "" {
-				return errors.New("name the workload as KIND/NAME, such as Deployment/web")
+			if q.name == "" {
+				return errors.New("name the workload as KIND/NAME, such as Deployment/web; \"godwit plan -o wide\" lists what there is")
 			}
 			e, err := c.explain(cmd.Context(), q)
 			if err != nil {
@@ -71,17 +70,17 @@ source of that time.`,
 				_, err := io.WriteString(cmd.OutOrStdout(), e.Markdown())
 				return err
 			}
-			e.Text(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()))
-			return nil
+			return e.Text(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().StringVar(&q.state, "state", "", "previous state: a branch, a folder, or none (default: the state branch, if there is one)")
 	cmd.Flags().StringVar(&q.at, "at", "", "explain the decision that this commit of the state branch records")
 	cmd.Flags().StringVarP(&q.namespace, "namespace", "n", "", "namespace (default: whichever has the only one)")
-	return cmd
+	return printing(cmd, "text", "json", "yaml", "markdown")
 }
 
 func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, error) {
+	defer c.progress.doing("deciding")()
 	src, done, err := c.openSource(true)
 	if err != nil {
 		return nil, err
@@ -104,7 +103,10 @@ func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, 
 	}
 	var previous *record.State
 	if branch == nil {
-		previous, err = c.readState(ctx, cmp.Or(q.state, "none"))
+		var closeState func()
+		if previous, closeState, err = c.readState(ctx, cmp.Or(q.state, "none")); err == nil {
+			defer closeState()
+		}
 	} else {
 		previous, err = stateAt(ctx, branch, "")
 	}

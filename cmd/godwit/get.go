@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/reconciler/inspect"
 	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/reconciler/report"
 	"github.com/godwit-gitops/godwit/render/interpret"
 )
 
@@ -39,7 +39,7 @@ of its kind, customizations of the source included; -o json and yaml have it in 
 With --aggregate one object stands for the copies of all members, with the status that the rules of its kind make of theirs.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "name")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,10 @@ With --aggregate one object stands for the copies of all members, with the statu
 				return err
 			}
 			v := view{cmd: cmd, query: q, rules: rules, output: output, all: all, aggregate: aggregate, several: len(asked) > 1}
-			return v.print(askAll(cmd.Context(), members, q, asked))
+			end := c.progress.doing("asking the members")
+			replies := askAll(cmd.Context(), members, q, asked)
+			end()
+			return v.print(replies)
 		},
 	}
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "default", "namespace")
@@ -73,7 +76,8 @@ With --aggregate one object stands for the copies of all members, with the statu
 	cmd.Flags().StringVarP(&q.Selector, "selector", "l", "", "label selector")
 	cmd.Flags().StringSliceVarP(&only, "clusters", "C", nil, "only these members")
 	cmd.Flags().BoolVar(&aggregate, "aggregate", false, "one object for all members, with their statuses put together")
-	return cmd
+	completeFlag(cmd, "clusters", completeClusters)
+	return printing(cmd, "text", "wide", "json", "yaml", "name")
 }
 
 // resourceArg is a kind that is asked for, by these names or whole.
@@ -136,27 +140,39 @@ func askAll(ctx context.Context, members map[string]*rest.Config, q inspect.Quer
 
 // registrations are the members that the state branch and the source know, by name.
 func (c *Config) registrations(ctx context.Context) (map[string]*clusterv1alpha1.Cluster, error) {
-	d, err := c.decideOnce(ctx, "")
+	d, done, err := c.decideOnce(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	return d.Next.Members, nil
 }
 
 // members finds the credentials of the members, and what kinds mean; without a source every context is
 // one, and kinds mean what is built in.
 func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.Config, *interpret.Interpreter, error) {
-	lookup := c.lookup()
+	lookup, err := c.openRegistry(slog.New(slog.DiscardHandler)) // who does not answer says so when asked
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lookup.Close()
+	waiting, cancel := context.WithTimeout(ctx, managementTime)
+	defer cancel()
+	lookup.Wait(waiting)
 	registered, rules := map[string]*clusterv1alpha1.Cluster{}, &interpret.Interpreter{}
 	if c.Source.URL != "" || c.sourceDir != "" {
-		d, err := c.decideOnce(ctx, "")
+		d, done, err := c.decideOnce(ctx, "")
 		if err != nil {
 			return nil, nil, err
 		}
+		defer done()
 		registered, rules = d.Next.Members, d.Rules
 	} else {
-		for _, name := range lookup.Contexts() {
+		for _, name := range c.kubeconfig().Contexts() {
 			registered[name] = named(name)
+		}
+		for _, r := range lookup.Registrations().Clusters {
+			registered[r.Name] = named(r.Name)
 		}
 	}
 	for _, name := range only {
@@ -197,7 +213,10 @@ func named(name string) *clusterv1alpha1.Cluster {
 	return &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func (c *Config) lookup() *member.Kubeconfig {
+// managementTime is how long a command waits for the management cluster.
+const managementTime = 5 * time.Second
+
+func (c *Config) kubeconfig() *member.Kubeconfig {
 	if len(c.Clusters.Kubeconfig) > 0 {
 		return member.NewKubeconfig(c.Clusters.Kubeconfig...)
 	}
@@ -260,7 +279,9 @@ func (v *view) print(kinds [][]reply) error {
 			if printed++; printed > 1 {
 				fmt.Fprintln(v.cmd.OutOrStdout())
 			}
-			printTable(v.cmd.OutOrStdout(), lines)
+			if err := report.Table(v.cmd.OutOrStdout(), style(v.cmd, v.cmd.OutOrStdout()), lines); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
@@ -282,14 +303,6 @@ func (v *view) print(kinds [][]reply) error {
 		fmt.Fprintf(v.cmd.ErrOrStderr(), "No resources found in %s namespace.\n", v.query.Namespace)
 	}
 	return nil
-}
-
-func printTable(out io.Writer, lines [][]string) {
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	for _, cells := range lines {
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	w.Flush()
 }
 
 // everyMember stands in the CLUSTER column of a total; no member can have the name.

@@ -26,10 +26,12 @@ func newHistory() *cobra.Command {
 		Long: `history reads the state branch, newest commit first, and prints what each commit changed: which binding went
 from which members to which and why, and what happened to members. A commit that a person made, such as a
 revert, is shown with its author. With KIND/NAME it prints the workload and what follows it as a dependency,
-with --cluster what came to that member, left it or happened to it.`,
-		Args: cobra.RangeArgs(0, 2),
+with --cluster what came to that member, left it or happened to it. Where state.verify names the keys of
+those who may sign, commits that are not signed so are marked, and -o json and yaml say who signed each.`,
+		Args:              cobra.RangeArgs(0, 2),
+		ValidArgsFunction: completeWorkload,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml", "markdown")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ with --cluster what came to that member, left it or happened to it.`,
 			if err != nil {
 				return err
 			}
-			return printHistory(cmd, entries, output)
+			return printHistory(cmd, q, entries, output)
 		},
 	}
 	cmd.Flags().StringVarP(&q.Namespace, "namespace", "n", "", "namespace of the workload (default: any)")
@@ -55,7 +57,8 @@ with --cluster what came to that member, left it or happened to it.`,
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many commits; 0 means all")
 	cmd.Flags().BoolVar(&q.Status, "status", false, "also what was only seen, such as the health of copies")
 	cmd.Flags().StringVar(&state, "state", "", "the branch to read (default: the state branch)")
-	return cmd
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "json", "yaml", "markdown")
 }
 
 // workload reads KIND/NAME, or KIND and NAME; both are empty without arguments.
@@ -108,14 +111,25 @@ func (c *Config) history(ctx context.Context, branch string, q report.HistoryQue
 		return nil, err
 	}
 	defer done()
+	trust, err := c.trust()
+	if err != nil {
+		return nil, err
+	}
 	h := report.NewHistory(q)
 	entries := []report.Entry{}
-	commits := 0
+	commits, read := 0, 0
+	defer c.progress.doing("reading the record: commit")()
 	for changed, err := range s.Changes(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
-		lines, over, err := h.Of(asRecorded(changed))
+		read++
+		c.progress.count(read, 0)
+		recorded := asRecorded(changed)
+		if trust != nil {
+			recorded.Signature = trust.Signature(changed.Commit)
+		}
+		lines, over, err := h.Of(recorded)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +158,7 @@ func asRecorded(c store.Changed) report.Recorded {
 	return r
 }
 
-func printHistory(cmd *cobra.Command, entries []report.Entry, output string) error {
+func printHistory(cmd *cobra.Command, q report.HistoryQuery, entries []report.Entry, output string) error {
 	w := cmd.OutOrStdout()
 	switch output {
 	case "json":
@@ -156,8 +170,15 @@ func printHistory(cmd *cobra.Command, entries []report.Entry, output string) err
 		return err
 	}
 	if len(entries) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "No decisions found")
+		about := ""
+		if q.Name != "" {
+			about = " about " + q.Kind + "/" + q.Name
+		}
+		if q.Cluster != "" {
+			about += " on " + q.Cluster
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "No decisions found"+about)
 		return nil
 	}
-	return report.HistoryText(w, entries)
+	return report.HistoryText(w, style(cmd, w), entries)
 }

@@ -16,13 +16,22 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/gitstate/store"
+	"github.com/godwit-gitops/godwit/reconciler"
 )
 
 // snapshots reads a source at its newest or an earlier revision.
 type snapshots interface {
 	Fetch(ctx context.Context) (gitstate.Snapshot, error)
 	At(ctx context.Context, rev string) (gitstate.Snapshot, error)
+	// lineage is the history, nil if there is none. It is here so that no wrapper loses it: without it nothing would
+	// be verified.
+	lineage() reconciler.Lineage
 }
+
+// clone is a source with a history.
+type clone struct{ *source.Source }
+
+func (c clone) lineage() reconciler.Lineage { return c.Source }
 
 // folder is a source without a history.
 type folder struct{ *source.Folder }
@@ -38,11 +47,29 @@ func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 	return snapshot, err
 }
 
-// openSource opens what the configuration names. fresh reads Git through a clone of its own that is
-// thrown away, so that a running reconciler keeps its one.
+func (folder) lineage() reconciler.Lineage { return nil }
+
+// told is a source that people are told of while it is read.
+type told struct {
+	snapshots
+	progress *progress
+}
+
+func (t told) Fetch(ctx context.Context) (gitstate.Snapshot, error) {
+	defer t.progress.doing("reading the source")()
+	return t.snapshots.Fetch(ctx)
+}
+
+func (t told) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	defer t.progress.doing("reading the source at an earlier revision")()
+	return t.snapshots.At(ctx, rev)
+}
+
+// openSource opens what the configuration names. fresh reads a repository of this machine in place, and another one
+// through a clone that is thrown away, so that a running reconciler keeps its one.
 func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if c.sourceDir != "" {
-		return folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, func() {}, nil
+		return told{folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, c.progress}, func() {}, nil
 	}
 	if c.Source.URL == "" {
 		return nil, nil, errors.New("no source: give --source DIR|URL, or set source.url in godwit.yaml")
@@ -51,19 +78,28 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("source.url: %w", err)
 	}
+	options := source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path}
 	dir, clean := filepath.Join(c.DataDir, "source"), func() {}
 	if fresh {
+		view, err := source.OpenView(options)
+		if err == nil {
+			return clone{view}, func() { view.Close() }, nil
+		}
+		if !errors.Is(err, remote.ErrNotFound) {
+			return nil, nil, err
+		}
 		if dir, err = os.MkdirTemp("", "godwit-source-"); err != nil {
 			return nil, nil, err
 		}
 		clean = func() { os.RemoveAll(dir) }
 	}
-	git, err := source.Open(source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path, Dir: dir})
+	options.Dir = dir
+	git, err := source.Open(options)
 	if err != nil {
 		clean()
 		return nil, nil, err
 	}
-	return git, func() { git.Close(); clean() }, nil
+	return told{clone{git}, c.progress}, func() { git.Close(); clean() }, nil
 }
 
 // sourceURL is the repository of the source; empty for a folder that is in none.
@@ -112,41 +148,47 @@ func (c *Config) stateRemote() (*remote.Remote, error) {
 }
 
 // readState reads the previous state for a command that only looks: a folder, none, or a ref of the
-// state's repository. Without a word it is the state branch, if there is one.
-func (c *Config) readState(ctx context.Context, what string) (*record.State, error) {
+// state's repository. Without a word it is the state branch, if there is one. The texts of works can be read until done.
+func (c *Config) readState(ctx context.Context, what string) (_ *record.State, done func(), err error) {
+	nothing := func() {}
 	if what == "none" {
-		return record.New(), nil
+		return record.New(), nothing, nil
 	}
 	if info, err := os.Stat(what); what != "" && err == nil && info.IsDir() {
 		root, err := os.OpenRoot(what) // links in it that lead out are not followed
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer root.Close()
-		return c.kept(decodeState(root.FS(), what))
+		return kept(root.FS(), what, func() { root.Close() })
 	}
-	s, done, err := c.openState(ctx, what)
+	s, closeState, err := c.openState(ctx, what)
 	switch {
 	case errors.Is(err, errNoState) && what == "":
 		if c.stateURL() != "" { // a folder alone is expected to have none
 			c.note("%v; going on without a previous state", err)
 		}
-		return record.New(), nil
+		return record.New(), nothing, nil
 	case errors.Is(err, errNoState):
-		return nil, fmt.Errorf("--state %s: there is no such folder, and %w", what, err)
+		return nil, nil, fmt.Errorf("--state %s: there is no such folder, and %w", what, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w; to go on without it use --state none", err)
+		return nil, nil, fmt.Errorf("%w; to go on without it use --state none", err)
 	}
-	defer done()
 	tree, err := s.At(ctx, "")
 	if err != nil {
-		return nil, err
+		closeState()
+		return nil, nil, err
 	}
-	state, err := decodeState(tree.FS, cmp.Or(what, c.State.Branch))
+	return kept(tree.FS, cmp.Or(what, c.State.Branch), closeState)
+}
+
+// kept is a state and what closes its files, which are closed at once if it cannot be decoded.
+func kept(tree fs.FS, name string, done func()) (*record.State, func(), error) {
+	state, err := decodeState(tree, name)
 	if err != nil {
-		return nil, err
+		done()
+		return nil, nil, err
 	}
-	return c.kept(state, nil)
+	return state, done, nil
 }
 
 // errNoState says that there is no state branch to read.
@@ -163,6 +205,7 @@ type stateReader interface {
 // openState reads the state branch, or another one of its repository: in place if that is on this machine, else
 // through a clone that done throws away. errNoState is among the errors if there is none.
 func (c *Config) openState(ctx context.Context, branch string) (_ stateReader, done func(), err error) {
+	defer c.progress.doing("reading the state branch")()
 	r, err := c.ownStateRemote()
 	switch {
 	case err != nil:
@@ -221,19 +264,6 @@ func (c *Config) stateRev(branch, rev string) string {
 		return "HEAD" + past
 	}
 	return rev
-}
-
-// kept reads what may be shown of a state whose files go away.
-func (*Config) kept(state *record.State, err error) (*record.State, error) {
-	if err != nil {
-		return nil, err
-	}
-	for path, w := range state.Works {
-		text := w.Text()
-		w.Text = func() []byte { return text }
-		state.Works[path] = w
-	}
-	return state, nil
 }
 
 func decodeState(tree fs.FS, name string) (*record.State, error) {

@@ -84,7 +84,7 @@ Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a 
   godwit interpret -f rules.yaml --check`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, output, err := configured(cmd, "text", "json", "yaml")
+			_, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a 
 		}
 		return pflag.NormalizedName(name)
 	})
-	return cmd
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // read reads a file that a flag names, at most one of them from the standard input.

@@ -3,8 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,10 +25,12 @@ const lossTime = 24 * time.Hour
 
 // loss tells what would come of members that die after what the source wants now is carried out.
 func (c *Config) loss(ctx context.Context, stateName, head string, clusters []string, after time.Duration) (*report.Loss, error) {
-	previous, err := c.readState(ctx, stateName)
+	defer c.progress.doing("playing the outage")()
+	previous, closeState, err := c.readState(ctx, stateName)
 	if err != nil {
 		return nil, err
 	}
+	defer closeState()
 	src, done, err := c.openSource(true)
 	if err != nil {
 		return nil, err
@@ -50,22 +56,48 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 	return lossOf(in, d.Next, clusters, after, nil)
 }
 
-// whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before.
-func whatIf(before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
-	w := &report.WhatIf{Clusters: []report.WhatIfCluster{}}
-	for _, name := range membersOf(after.state) {
-		var was *report.Loss
-		if before != nil && before.state.Members[name] != nil {
-			var err error
-			if was, err = lossOf(before.in, before.state, []string{name}, lossTime, memo); err != nil {
-				return nil, err
+// whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before. The
+// outages have nothing to do with each other, so as many are played at a time as there are processors.
+func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
+	type lot struct {
+		was, is *report.Loss
+		err     error
+	}
+	defer p.doing("playing the death of member")()
+	names := membersOf(after.state)
+	lots := make([]lot, len(names))
+	play := func(i int, memo *decide.Memo) lot {
+		var l lot
+		alone := []string{names[i]}
+		if l.is, l.err = lossOf(after.in, after.state, alone, lossTime, memo); l.err != nil {
+			return l
+		}
+		if before != nil && before.state.Members[names[i]] != nil {
+			l.was, l.err = lossOf(before.in, before.state, alone, lossTime, memo)
+		}
+		return l
+	}
+	var next atomic.Int64
+	var players sync.WaitGroup
+	for n := range min(runtime.GOMAXPROCS(0), len(names)) {
+		memo := memo
+		if n > 0 {
+			memo = decide.NewMemo() // it serves one caller at a time
+		}
+		players.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
+				p.count(i+1, len(names))
+				lots[i] = play(i, memo)
 			}
+		})
+	}
+	players.Wait()
+	w := &report.WhatIf{Clusters: []report.WhatIfCluster{}}
+	for i, name := range names {
+		if lots[i].err != nil {
+			return nil, lots[i].err
 		}
-		is, err := lossOf(after.in, after.state, []string{name}, lossTime, memo)
-		if err != nil {
-			return nil, err
-		}
-		w.Compare(name, was, is)
+		w.Compare(name, lots[i].was, lots[i].is)
 	}
 	return w, nil
 }
@@ -116,5 +148,5 @@ func failClusters(given []string) ([]string, error) {
 }
 
 func printLoss(cmd *cobra.Command, l *report.Loss, output string) error {
-	return printReport(cmd.OutOrStdout(), output, l, l.Markdown, l.Text)
+	return printReport(cmd.OutOrStdout(), output, l, l.Markdown, func(w io.Writer) error { return l.Text(w, style(cmd, w)) })
 }

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,11 +34,19 @@ facts of members come from Cluster manifests (status included) and the state bra
 
 With --base and --head it compares two revisions of the source: what head changes over base.
 
+Its findings are those of "validate", and what the change does beside moving workloads: fields that cannot be
+changed in place, members that come and go, workloads that pass to another policy, find no place, or lose or
+gain their failover. -o sarif prints them for code scanning, -o markdown is a comment for a pull request.
+
 With --fail-cluster it tells instead what would come of the workloads on these members if they died once
-the plan is carried out: which would move, when and where to, and which would not and why.`,
+the plan is carried out: which would move, when and where to, and which would not and why.
+
+KUBECTL_EXTERNAL_DIFF names a program that shows diffs in place of godwit, as for "kubectl diff": it is called with two
+folders that have a file for each object that changes, named MEMBER.GROUP.VERSION.KIND.NAMESPACE.NAME. Values of Secrets
+stand there as HMACs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "wide", "json", "yaml", "markdown")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -47,6 +59,8 @@ the plan is carried out: which would move, when and where to, and which would no
 					return fmt.Errorf("--after %s: is no time to come", after)
 				case base != "" || detailed:
 					return errors.New("--fail-cluster compares nothing: leave out --base and --detailed-exitcode")
+				case output == "sarif":
+					return errors.New("-o sarif is for findings, and --fail-cluster has none")
 				}
 				l, err := c.loss(cmd.Context(), state, head, clusters, after)
 				if err != nil {
@@ -54,11 +68,19 @@ the plan is carried out: which would move, when and where to, and which would no
 				}
 				return printLoss(cmd, l, output)
 			}
+			if os.Getenv("GOGC") == "" {
+				defer debug.SetGCPercent(debug.SetGCPercent(400)) // it ends soon: memory for time
+			}
 			plan, err := c.plan(cmd.Context(), state, base, head, ifs)
 			if err != nil {
 				return err
 			}
-			if err := printPlan(cmd, plan, output); err != nil {
+			if output == "sarif" {
+				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, c.sourceRoot(), plan.Findings))
+			} else {
+				err = printPlan(cmd, plan, output)
+			}
+			if err != nil {
 				return err
 			}
 			switch {
@@ -77,21 +99,38 @@ the plan is carried out: which would move, when and where to, and which would no
 	cmd.Flags().BoolVar(&ifs, "what-if", false, "tell also what would come of each member's death, and what gets worse")
 	cmd.Flags().StringSliceVar(&failing, "fail-cluster", nil, "tell what would come of it if these members died now")
 	cmd.Flags().DurationVar(&after, "after", lossTime, "with --fail-cluster, how much later")
-	return cmd
+	completeFlag(cmd, "fail-cluster", completeClusters)
+	return printing(cmd, "text", "wide", "json", "yaml", "markdown", "sarif")
 }
 
 // plan decides on the head, after the base if there is one.
 func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs bool) (*report.Plan, error) {
-	previous, err := c.readState(ctx, stateName)
-	if err != nil {
-		return nil, err
+	defer c.progress.doing("deciding")()
+	// Both are read at once: they are most of the work.
+	type read struct {
+		state *record.State
+		done  func()
+		err   error
 	}
-	src, done, err := c.openSource(true)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
+	reading := make(chan read, 1)
+	go func() {
+		var r read
+		r.state, r.done, r.err = c.readState(ctx, stateName)
+		reading <- r
+	}()
 	memo := decide.NewMemo()
+	src, snapshot, done, err := c.readHead(ctx, head, memo)
+	if err == nil {
+		defer done()
+	}
+	r := <-reading
+	if r.err == nil {
+		defer r.done()
+	}
+	if err := cmp.Or(r.err, err); err != nil {
+		return nil, err
+	}
+	previous := r.state
 	revisions := report.Revisions{Base: previous.Meta.Source.Commit}
 	var before *playing
 	if base != "" || ifs && revisions.Base != "" {
@@ -118,26 +157,52 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		before.in.Memo = nil
 		previous, revisions.Base, before.state = d.Next, string(before.in.Source.Revision), d.Next
 	}
-	snapshot, err := at(ctx, src, head)
-	if err != nil {
-		return nil, err
-	}
 	d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
 	if err != nil {
 		return nil, err
 	}
 	revisions.Head = string(snapshot.Revision)
+	keep(previous, d.Works)
 	plan := report.New(d, previous, revisions)
 	if ifs {
 		in, err := c.input(ctx, src, snapshot, d.Next)
 		if err != nil {
 			return nil, err
 		}
-		if plan.WhatIf, err = whatIf(before, &playing{in, d.Next}, memo); err != nil {
+		if plan.WhatIf, err = whatIf(c.progress, before, &playing{in, d.Next}, memo); err != nil {
 			return nil, err
 		}
 	}
 	return plan, nil
+}
+
+// keep reads the texts of works that a plan shows, also when the files of the state are closed.
+func keep(state *record.State, changed []decide.WorkRow) {
+	for _, row := range changed {
+		if w, ok := state.Works[row.Path]; ok {
+			text := w.Text()
+			w.Text = func() []byte { return text }
+			state.Works[row.Path] = w
+		}
+	}
+}
+
+// readHead opens the source and reads the revision that is planned.
+func (c *Config) readHead(ctx context.Context, head string, memo *decide.Memo) (_ snapshots, s gitstate.Snapshot, done func(), err error) {
+	options, err := c.offlineOptions()
+	if err != nil {
+		return nil, s, nil, err
+	}
+	src, done, err := c.openSource(true)
+	if err != nil {
+		return nil, s, nil, err
+	}
+	if s, err = at(ctx, src, head); err != nil {
+		done()
+		return nil, s, nil, err
+	}
+	memo.Read(s.FS, options)
+	return src, s, done, nil
 }
 
 // at is the snapshot of a revision, the newest if it is empty.
@@ -168,9 +233,8 @@ func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Sn
 
 // input is what is decided on where members are not asked.
 func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, previous *record.State) (decide.Input, error) {
-	options := c.options()
-	var err error
-	if options.SecretKey, err = c.knownSecretKey(); err != nil {
+	options, err := c.offlineOptions()
+	if err != nil {
 		return decide.Input{}, err
 	}
 	past := map[string]fs.FS{}
@@ -182,12 +246,42 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 	return decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options}, nil
 }
 
+// sourceRoot is where the source is within its repository; empty at the top, or where that is not known.
+func (c *Config) sourceRoot() string {
+	root := c.Source.Path
+	if c.sourceDir == "" {
+		return root
+	}
+	dir, err := filepath.Abs(c.sourceDir)
+	if err != nil {
+		return root
+	}
+	below, err := filepath.Rel(cmp.Or(repositoryOf(dir), dir), dir)
+	if err != nil {
+		return root
+	}
+	return path.Join(filepath.ToSlash(below), root)
+}
+
+// offlineOptions are those of decisions that nobody carries out.
+func (c *Config) offlineOptions() (o decide.Options, err error) {
+	o = c.options()
+	o.SecretKey, err = c.knownSecretKey()
+	return o, err
+}
+
 func printPlan(cmd *cobra.Command, plan *report.Plan, output string) error {
 	return printReport(cmd.OutOrStdout(), output, plan, plan.Markdown, func(w io.Writer) error {
-		plan.Text(w, style(cmd, w), output == "wide")
-		if plan.WhatIf != nil {
-			return plan.WhatIf.Text(w)
+		s, wide := style(cmd, w), output == "wide"
+		var err error
+		if program := os.Getenv(envExternalDiff); program != "" {
+			err = plan.TextAround(w, s, wide, func(w io.Writer) error { return externalDiff(cmd, w, program, plan.Sides()) })
+		} else {
+			err = plan.Text(w, s, wide)
 		}
-		return nil
+		if err != nil || plan.WhatIf == nil {
+			return err
+		}
+		return plan.WhatIf.Text(w, s)
 	})
 }

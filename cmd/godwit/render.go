@@ -31,14 +31,15 @@ func newRender() *cobra.Command {
 call can take as --state. Values of Secrets stand as HMACs, as on the state branch.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "yaml", "json")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
-			d, err := c.decideOnce(cmd.Context(), state)
+			d, done, err := c.decideOnce(cmd.Context(), state)
 			if err != nil {
 				return err
 			}
+			defer done()
 			report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), d.Findings)
 			if cluster != "" && d.Next.Members[cluster] == nil {
 				return fmt.Errorf("--cluster %s: %w", cluster, noMember(slices.Sorted(maps.Keys(d.Next.Members))))
@@ -61,24 +62,33 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 	cmd.Flags().StringVar(&state, "state", "", "previous state: a branch, a folder, or none (default: the state branch, if there is one)")
 	cmd.Flags().StringVar(&cluster, "cluster", "", "only the works of this member")
 	cmd.Flags().StringVar(&dir, "output-dir", "", "write the next state tree into this folder, which must be empty or missing")
-	return cmd
+	completeFlag(cmd, "cluster", completeClusters)
+	return printing(cmd, "text", "yaml", "json")
 }
 
-func (c *Config) decideOnce(ctx context.Context, stateName string) (*decide.Decision, error) {
-	previous, err := c.readState(ctx, stateName)
+// decideOnce decides. The texts of works can be read until done.
+func (c *Config) decideOnce(ctx context.Context, stateName string) (_ *decide.Decision, done func(), err error) {
+	defer c.progress.doing("deciding")()
+	previous, done, err := c.readState(ctx, stateName)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	src, done, err := c.openSource(true)
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	src, closeSource, err := c.openSource(true)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer done()
+	defer closeSource()
 	snapshot, err := at(ctx, src, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo())
+	d, err := c.decideOffline(ctx, src, snapshot, previous, decide.NewMemo())
+	return d, done, err
 }
 
 func worksOf(s *record.State, cluster string) []record.Work {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,7 @@ Secrets are compared only where the key is known that tells them apart.
 Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -47,7 +46,7 @@ Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 			if err != nil {
 				return err
 			}
-			if err := printReplay(cmd.OutOrStdout(), r, output); err != nil {
+			if err := printReplay(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), r, output); err != nil {
 				return err
 			}
 			switch s := r.Summary; {
@@ -61,7 +60,7 @@ Exit status 1 if a decision comes out otherwise, or cannot be made again.`,
 	}
 	cmd.Flags().StringVar(&branch, "state", "", "the branch to read (default: the state branch)")
 	cmd.Flags().BoolVar(&all, "all", false, "the whole history")
-	return cmd
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // replayed is what replay prints.
@@ -118,6 +117,7 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 		}
 	}
 	r := &replayed{Items: []replayedCommit{}}
+	defer c.progress.doing("deciding again: commit")()
 	for commit, err := range h.Log(ctx, first.Revision) {
 		if err != nil {
 			return nil, err
@@ -125,6 +125,7 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 		if commit.Revision == stop.Revision {
 			break
 		}
+		c.progress.count(len(r.Items)+1, 0)
 		r.add(c.replayOne(ctx, h, src, commit, options))
 		if !all && !isRange {
 			break
@@ -171,19 +172,18 @@ func (r *replayed) add(one replayedCommit) {
 	}
 }
 
-func printReplay(w io.Writer, r *replayed, output string) error {
+func printReplay(w io.Writer, s report.Style, r *replayed, output string) error {
 	switch output {
 	case "json":
 		return writeJSON(w, r)
 	case "yaml":
 		return writeYAML(w, r)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "COMMIT\tTIME\tRESULT\tSUBJECT")
+	rows := [][]string{{"COMMIT", "TIME", "RESULT", "SUBJECT"}}
 	for _, one := range r.Items {
-		fmt.Fprintf(t, "%.7s\t%s\t%s\t%s\n", one.Commit, one.Time, one.Result, report.Flat(one.Subject))
+		rows = append(rows, []string{fmt.Sprintf("%.7s", one.Commit), one.Time, one.Result, one.Subject})
 	}
-	if err := t.Flush(); err != nil {
+	if err := report.Table(w, s, rows); err != nil {
 		return err
 	}
 	for _, one := range r.Items {

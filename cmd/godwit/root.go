@@ -7,16 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
-
-	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 // newRoot is the command tree. stop ends the context of a command that was asked to stop.
@@ -28,7 +23,11 @@ func newRoot(stop func()) *cobra.Command {
 cluster runs what, commits every decision to a state branch, and then applies it.
 
 Exit status: 0 done; 1 error; 2 with --detailed-exitcode, there are changes; 3 findings of severity
-error in the input; 4 some members failed.`,
+error in the input; 4 some members failed.
+
+Colours are for terminals. --no-color, or NO_COLOR with any value, turns them off, as do TERM=dumb and CLICOLOR=0;
+FORCE_COLOR=1 or CLICOLOR_FORCE=1 turns them on elsewhere, unless NO_COLOR is set. Text is fitted to the width of the
+terminal, or to COLUMNS; what is not written to a terminal has each row of a table on one line.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
@@ -36,7 +35,25 @@ error in the input; 4 some members failed.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	commonFlags(root.PersistentFlags())
 	root.AddCommand(newRun(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newReplay(), newApprove(), newGet(), newInterpret(), newClusters(), newSimulate(), newDemo(stop), newVersion())
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = cobra.ArbitraryArgs, noShell
+		}
+	}
 	return root
+}
+
+// noShell says which shells there are; without it another one is helped, and all is well.
+func noShell(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var shells []string
+	for _, shell := range cmd.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	return fmt.Errorf("completion %s: is not one of %s", args[0], strings.Join(shells, ", "))
 }
 
 func newVersion() *cobra.Command {
@@ -59,13 +76,6 @@ func logger(cmd *cobra.Command, c *Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options))
 }
 
-// style is coloured on a terminal, unless the user says otherwise.
-func style(cmd *cobra.Command, w io.Writer) report.Style {
-	off, _ := cmd.Flags().GetBool("no-color")
-	f, ok := w.(*os.File)
-	return report.Style{Colour: ok && !off && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))}
-}
-
 // nameOf makes a folder's name of a URL or path: readable, and different for different ones.
 func nameOf(url string) string {
 	if url == "" {
@@ -82,19 +92,6 @@ func nameOf(url string) string {
 		}
 		return '_'
 	}, base) + "-" + hex.EncodeToString(sum[:4])
-}
-
-// configured reads the settings of a command and the form of its output, which is one of the allowed.
-func configured(cmd *cobra.Command, allowed ...string) (c *Config, output string, err error) {
-	output, err = cmd.Flags().GetString("output")
-	if err != nil {
-		return nil, "", err
-	}
-	if !slices.Contains(allowed, output) {
-		return nil, "", fmt.Errorf("-o %s: is not one of %v here", output, allowed)
-	}
-	c, err = loadConfig(cmd)
-	return c, output, err
 }
 
 func writeJSON(w io.Writer, v any) error {

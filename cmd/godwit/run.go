@@ -123,6 +123,10 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		return nil, err
 	}
 	l.closers = append(l.closers, done)
+	gate, err := c.gate(src)
+	if err != nil {
+		return nil, err
+	}
 	at := killAt(os.Getenv("GODWIT_KILL_AT"))
 	st, err := c.openStore(ctx, log, at)
 	if err != nil {
@@ -138,7 +142,12 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		st = fresh
 		return st, nil
 	}
-	fleet := member.New(c.lookup(), member.Options{
+	clusters, err := c.openRegistry(log)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, clusters.Close)
+	fleet := member.New(clusters, member.Options{
 		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
 		RetryInterval:     min(2*time.Second, c.Clusters.ProbeInterval),
 		AccurateEstimator: c.Scheduling.AccurateEstimator,
@@ -174,7 +183,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	l.Reconciler = reconciler.New(reconciler.Config{
-		Source: src, Store: st, Fleet: fleet, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
+		Source: src, Gate: gate, Store: st, Fleet: fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: report, CutOff: anchors.CutOff,
 	})
@@ -189,6 +198,16 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 	o := store.Options{
 		Branch: c.State.Branch, Dir: filepath.Join(c.DataDir, "state"), At: at,
 		Author: store.Signature{Name: c.State.Author.Name, Email: c.State.Author.Email},
+	}
+	if o.Sign, err = c.signer(); err != nil {
+		return nil, err
+	}
+	trust, err := c.trust()
+	if err != nil {
+		return nil, err
+	}
+	if trust != nil {
+		o.Admit = trust.Admit
 	}
 	if r != nil {
 		o.Remote = r

@@ -49,7 +49,7 @@ var memberSwitches = map[string]func(s *membertest.Server) error{
 
 func (w *world) member(_ *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.members[args[0]] == nil {
-		return errors.New("usage: member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME")
+		return errors.New("usage: member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME|token TOKEN")
 	}
 	s := w.members[args[0]].Server
 	if f := memberSwitches[args[1]]; f != nil && len(args) == 2 {
@@ -61,6 +61,9 @@ func (w *world) member(_ *testscript.TestScript, args []string) error {
 		s.Fail(namespace, name)
 	case "heal":
 		s.Heal(namespace, name)
+	case "token":
+		s.SetToken(args[len(args)-1])
+		w.members[args[0]].client = nil
 	default:
 		return fmt.Errorf("%q is nothing to do with a member", args[1])
 	}
@@ -276,6 +279,69 @@ func (w *world) delete(_ *testscript.TestScript, args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
 	defer cancel()
 	return r.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// clusterSecret writes what Argo CD would: how to reach a member as it is now, unless a KEY=VALUE says otherwise. The keys
+// are those of the Secret, token, insecure and exec for its config, and label.NAME and annotation.NAME.
+func (w *world) clusterSecret(_ *testscript.TestScript, args []string) error {
+	if len(args) < 3 || w.members[args[2]] == nil {
+		return errors.New("usage: cluster-secret MANAGEMENT [NS/]NAME MEMBER [KEY=VALUE...]")
+	}
+	namespace, name := split(args[1])
+	if namespace == "" {
+		namespace = "argocd"
+	}
+	config := w.members[args[2]].RestConfig()
+	labels, annotations := map[string]any{"argocd.argoproj.io/secret-type": "cluster"}, map[string]any{}
+	tls := map[string]any{"caData": config.CAData}
+	login := map[string]any{"bearerToken": config.BearerToken, "tlsClientConfig": tls}
+	data := map[string]any{"name": name, "server": config.Host}
+	for _, arg := range args[3:] {
+		key, value, _ := strings.Cut(arg, "=")
+		switch what, where, _ := strings.Cut(key, "."); {
+		case where != "" && what == "label":
+			labels[where] = value
+		case where != "" && what == "annotation":
+			annotations[where] = value
+		case key == "exec":
+			delete(login, "bearerToken")
+			login["execProviderConfig"] = map[string]any{"command": value, "apiVersion": "client.authentication.k8s.io/v1", "env": map[string]any{"FOR": name}}
+		case key == "token":
+			login["bearerToken"] = value
+		case key == "insecure":
+			tls["insecure"] = value == "true"
+			delete(tls, "caData")
+		default:
+			data[key] = value
+		}
+	}
+	text, err := json.Marshal(login)
+	if err != nil {
+		return err
+	}
+	if data["config"] == nil {
+		data["config"] = string(text)
+	}
+	c, err := w.client(args[0])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTime)
+	defer cancel()
+	for _, o := range []map[string]any{
+		{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}},
+		{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}, "stringData": data},
+	} {
+		u := &unstructured.Unstructured{Object: o}
+		r, err := c.resource(u.GetKind()+"s", u.GetNamespace())
+		if err != nil {
+			return err
+		}
+		if _, err := r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: "argocd", Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) mark(*testscript.TestScript, []string) error {

@@ -37,7 +37,8 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 // commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
 //	members NAME...                       starts simulated members; $KUBECONFIG has a context for each, $KUBECONFIG-NAME for one
-//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME
+//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME|token TOKEN
+//	cluster-secret MANAGEMENT [NS/]NAME MEMBER [KEY=VALUE...]   writes the cluster Secret of Argo CD for a member to another one
 //	edit MEMBER MANAGER FILE              applies the object in FILE as another field manager, by force
 //	patch MEMBER MANAGER KIND NS/NAME JSON   a merge patch, as kubectl edit, scale and label send it
 //	delete MEMBER KIND NS/NAME
@@ -69,6 +70,19 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	gitserver down|up
 //	interpreter up|down|hang|hostile [FILE...]  a webhook for the kind Cache; HOOK_URL and HOOK_CA in the files become its own
 //
+//	forge github|gitlab|gitea [LOGIN]     a forge with pull request 7 and the variables that its jobs get; LOGIN is whose the token is
+//	remark LOGIN FILE                     somebody comments
+//	remarks                               prints the comments: "id login first line / second line"
+//	remarked ID FILE                      the comment is the file, byte by byte
+//	called                                prints the calls since it was asked last
+//	fault METHOD STATUS|cut [late] [HEADER VALUE]   the next such call goes wrong; late: but is done
+//	crowd                                 adds comments that come near to ours
+//	readonly                              the token may not comment from now on
+//	every FILE                            writes a file with every kind of character
+//	pullrequest DIR [REV]                 DIR is what pull request 7 makes of the revision of main; sets $PULL_HEAD
+//	job FILE NAME [CONTEXT=VALUE...]      runs a job of a workflow in examples/ci; $JOB is its workspace, artifacts/ what it kept
+//
+//	terminal COLUMNS PROGRAM ARGS...      runs it with a real terminal for its output, which comes into the file tty (linux)
 //	exits STATUS PROGRAM ARGS...          runs it and checks the exit status
 //	killed STEP[:N] PROGRAM ARGS...       runs it to the step (the N-th time it comes there), where it dies by SIGKILL
 //	same DIR DIR                          * both hold the same files with the same bytes
@@ -96,10 +110,13 @@ func TestScripts(t *testing.T) {
 var commands = map[string]func(w *world, ts *testscript.TestScript, args []string) error{
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
-	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
+	"cluster-secret": (*world).clusterSecret,
+	"repo":           (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
+	"forge": (*world).startForge, "remark": (*world).remark, "remarks": (*world).remarks, "remarked": (*world).remarked, "called": (*world).called,
+	"crowd": (*world).crowd, "fault": (*world).fault, "readonly": (*world).readOnly, "every": every, "pullrequest": (*world).pullRequest, "job": (*world).job,
 }
 
 // world is what a script has besides its files.
@@ -111,6 +128,10 @@ type world struct {
 	git     interface{ Outage(bool) }
 
 	interpreter *interpreter
+
+	forge   *forge
+	jobs    int               // run so far
+	outputs map[string]string // of jobs, for those that need them
 }
 
 // simulated is a member with what the script remembers of it.
@@ -127,8 +148,12 @@ func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*w
 // setup makes everything quick: real times are for real networks.
 func setup(e *testscript.Env) error {
 	e.Values[worldKey{}] = &world{tb: e.T().(testing.TB), members: map[string]*simulated{}}
+	ci, err := filepath.Abs("../../examples/ci")
+	if err != nil {
+		return err
+	}
 	for _, v := range [][2]string{
-		{"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
+		{"EXAMPLES_CI", ci}, {"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
 		{"GODWIT_DATADIR", filepath.Join(e.WorkDir, "data")}, {"GODWIT_SOURCE_POLLINTERVAL", "200ms"},
 		{"GODWIT_CLUSTERS_PROBEINTERVAL", "200ms"}, {"GODWIT_CLUSTERS_PROBETIMEOUT", "1s"},
 		{"GODWIT_STATE_STATUSINTERVAL", "1s"}, {"GODWIT_CLUSTERS_SUCCESSTHRESHOLD", "200ms"}, {"GODWIT_CLUSTERS_FAILURETHRESHOLD", "500ms"},

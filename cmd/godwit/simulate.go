@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ always hold; one that breaks something is printed with its seed, as short as it 
 the fleets are random too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, output, err := configured(cmd, "text", "json")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ the fleets are random too.`,
 	cmd.Flags().StringVar(&recordDir, "record", "", "folder for the repository with the state branch (default: a new one)")
 	cmd.Flags().IntVar(&random, "random", 0, "play this many random schedules of faults and verify the invariants")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the seed of the first random schedule")
-	return cmd
+	return printing(cmd, "text", "json")
 }
 
 // simulation is one call of simulate.
@@ -175,7 +176,7 @@ func (s *simulation) play(ctx context.Context, dir string) error {
 	} else if tree.Head != "" {
 		return fmt.Errorf("--record %s: has a branch %s already; name an empty folder", dir, s.State.Branch)
 	}
-	timeline := report.NewTimeline(s.cmd.OutOrStdout(), s.json)
+	timeline := report.NewTimeline(s.cmd.OutOrStdout(), style(s.cmd, s.cmd.OutOrStdout()), s.json)
 	result, err := simulate.Run(s.scenario, simulate.Options{
 		Sources: s.sources, Decide: s.rules(), Branch: &repository{ctx, st}, Check: true, Report: timeline.Step,
 	})
@@ -221,7 +222,18 @@ func (r *repository) Push() error { return nil }
 
 // random plays many schedules of faults. One that breaks an invariant ends it.
 func (s *simulation) random(n int, seed uint64) error {
+	if err := s.tryRandom(n, seed); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.cmd.OutOrStdout(), "%d random schedules of faults from seed %d: no invariant is broken\n", n, seed)
+	return err
+}
+
+func (s *simulation) tryRandom(n int, seed uint64) error {
+	end := sync.OnceFunc(s.progress.doing("playing schedule of faults"))
+	defer end()
 	for i := range n {
+		s.progress.count(i+1, n)
 		seed := seed + uint64(i)
 		c, err := s.faults(rand.New(rand.NewPCG(seed, 0)).IntN)
 		if err != nil {
@@ -240,13 +252,13 @@ func (s *simulation) random(n int, seed uint64) error {
 			return fmt.Errorf("seed %d: %w", seed, err)
 		}
 		short := simulate.Shrink(c.Scenario, func(less *simulate.Scenario) bool { return errors.As(broken(less), &violation) })
+		end()
 		if err := c.write(s.cmd.OutOrStdout(), short); err != nil {
 			return err
 		}
 		return fmt.Errorf("seed %d: %w", seed, broken(short))
 	}
-	_, err := fmt.Fprintf(s.cmd.OutOrStdout(), "%d random schedules of faults from seed %d: no invariant is broken\n", n, seed)
-	return err
+	return nil
 }
 
 // played is a random case ready to be played.

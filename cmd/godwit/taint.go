@@ -33,7 +33,7 @@ the branch that godwit follows. In a folder of no repository it writes the file.
 any other commit. A Cluster that a kustomization makes is not edited.`
 
 func newCordon() *cobra.Command {
-	return taintCommand("cordon NAME...", "Keep new workloads off members", cobra.MinimumNArgs(1),
+	return taintCommand("cordon NAME...", "Keep new workloads off members", cobra.MinimumNArgs(1), completeClusters,
 		"cordon puts the taint "+policy.Cordoned.ToString()+" on members: nothing new is scheduled there, what runs stays.",
 		func(args []string) (names []string, e taintEdit, err error) {
 			return args, taintEdit{verb: "cordon", done: "cordoned", idle: "already cordoned", change: func(old []corev1.Taint) ([]corev1.Taint, error) {
@@ -46,7 +46,7 @@ func newCordon() *cobra.Command {
 }
 
 func newUncordon() *cobra.Command {
-	return taintCommand("uncordon NAME...", "Let new workloads come to members again", cobra.MinimumNArgs(1),
+	return taintCommand("uncordon NAME...", "Let new workloads come to members again", cobra.MinimumNArgs(1), completeClusters,
 		"uncordon takes the taint "+policy.Cordoned.ToString()+" off members.",
 		func(args []string) (names []string, e taintEdit, err error) {
 			return args, taintEdit{verb: "uncordon", done: "uncordoned", idle: "already uncordoned", change: func(old []corev1.Taint) ([]corev1.Taint, error) {
@@ -59,7 +59,7 @@ func isCordon(t corev1.Taint) bool { return t.MatchTaint(&policy.Cordoned) }
 
 func newTaint() *cobra.Command {
 	var overwrite bool
-	return taintCommand("taint NAME KEY=VALUE:EFFECT...", "Put taints on a member, or take them off", cobra.MinimumNArgs(2),
+	return taintCommand("taint NAME KEY=VALUE:EFFECT...", "Put taints on a member, or take them off", cobra.MinimumNArgs(2), completeCluster,
 		`taint takes taints as kubectl does: KEY=VALUE:EFFECT or KEY:EFFECT to put one on, KEY:EFFECT- to take it off, KEY- to take
 all of that key off. The effects of clusters are NoSchedule and NoExecute.`,
 		func(args []string) (names []string, e taintEdit, err error) {
@@ -75,14 +75,16 @@ all of that key off. The effects of clusters are NoSchedule and NoExecute.`,
 type taintEdit struct {
 	verb, what, done, idle string
 	change                 func([]corev1.Taint) ([]corev1.Taint, error)
+	// edit does something else to the source; nil means that change is done to the taints.
+	edit func(r *edited, fsys fs.FS) (after []byte, err error)
 }
 
-func taintCommand(use, short string, args cobra.PositionalArgs, long string, read func(args []string) ([]string, taintEdit, error), flags func(*cobra.Command)) *cobra.Command {
+func taintCommand(use, short string, args cobra.PositionalArgs, complete cobra.CompletionFunc, long string, read func(args []string) ([]string, taintEdit, error), flags func(*cobra.Command)) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\n" + taintHelp, Args: args,
+		Use: use, Short: short, Long: long + "\n\n" + taintHelp, Args: args, ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, output, err := configured(cmd, "text", "json", "yaml")
+			c, output, err := configured(cmd)
 			if err != nil {
 				return err
 			}
@@ -105,7 +107,7 @@ func taintCommand(use, short string, args cobra.PositionalArgs, long string, rea
 	if flags != nil {
 		flags(cmd)
 	}
-	return cmd
+	return printing(cmd, "text", "json", "yaml")
 }
 
 // edited is what became of one Cluster manifest.
@@ -260,12 +262,38 @@ func (c *Config) tryEdit(ctx context.Context, from *remote.Remote, r *edited, e 
 	return nil
 }
 
-// edit finds the manifest in a source and returns its file as it is to be.
+var errNoManifest = errors.New("the source has no such Cluster manifest")
+
+// edit finds the manifest in a source and returns its file as it is to be; nil if there is to be none.
 func (r *edited) edit(fsys fs.FS, e taintEdit) (after []byte, err error) {
+	if e.edit != nil {
+		return e.edit(r, fsys)
+	}
+	before, at, err := r.find(fsys)
+	if err != nil {
+		return nil, err
+	}
+	if after, err = manifest.EditTaints(before, r.Cluster, e.change); err != nil {
+		return nil, fmt.Errorf("%s: %w", at.Origin, err)
+	}
+	r.Diff = report.Diff(r.File, string(before), string(after))
+	return after, nil
+}
+
+// place is where a manifest is, and how many objects are in its file besides.
+type place struct {
+	manifest.Origin
+	others int
+}
+
+// find finds the manifest in a source, and returns its file.
+func (r *edited) find(fsys fs.FS) (before []byte, at place, err error) {
 	var found []*manifest.Object
+	files := map[string]int{}
 	var known []string
 	for _, u := range manifest.Read(fsys, manifest.Options{Build: kustomize.Build}) {
 		for _, o := range u.Objects {
+			files[o.Origin.File]++
 			switch {
 			case o.Group != clusterv1alpha1.Group || o.Kind != "Cluster":
 			case o.Name == r.Cluster:
@@ -278,25 +306,18 @@ func (r *edited) edit(fsys fs.FS, e taintEdit) (after []byte, err error) {
 	switch {
 	case len(found) == 0:
 		slices.Sort(known)
-		return nil, fmt.Errorf("the source has no such Cluster manifest: %w", noMember(slices.Compact(known)))
+		return nil, at, fmt.Errorf("%w: %w", errNoManifest, noMember(slices.Compact(known)))
 	case len(found) > 1:
-		return nil, fmt.Errorf("the Cluster is in the source twice, in %s and in %s; remove one", found[0].Origin, found[1].Origin)
+		return nil, at, fmt.Errorf("the Cluster is in the source twice, in %s and in %s; remove one", found[0].Origin, found[1].Origin)
 	case found[0].Origin.Line == 0:
-		return nil, fmt.Errorf("the Cluster comes out of %s; edit what that is made from", found[0].Origin.File)
+		return nil, at, fmt.Errorf("the Cluster comes out of %s; edit what that is made from", found[0].Origin.File)
 	}
 	r.File = found[0].Origin.File
 	if info, err := fs.Lstat(fsys, r.File); err != nil {
-		return nil, err
+		return nil, at, err
 	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is a link; edit what it points to", r.File)
+		return nil, at, fmt.Errorf("%s is a link; edit what it points to", r.File)
 	}
-	before, err := fs.ReadFile(fsys, r.File)
-	if err != nil {
-		return nil, err
-	}
-	if after, err = manifest.EditTaints(before, r.Cluster, e.change); err != nil {
-		return nil, fmt.Errorf("%s: %w", found[0].Origin, err)
-	}
-	r.Diff = report.Diff(r.File, string(before), string(after))
-	return after, nil
+	before, err = fs.ReadFile(fsys, r.File)
+	return before, place{found[0].Origin, files[r.File] - 1}, err
 }

@@ -47,6 +47,34 @@ func (a Approval) check() error {
 	return nil
 }
 
+// Rewrite is a person's word that the source may go on from a commit that does not follow the one in force. It is dropped
+// once the source went on from anywhere.
+type Rewrite struct {
+	// From is the commit that was in force.
+	From string `json:"from"`
+	// To is the one to go on from, or from what follows it.
+	To   string      `json:"to"`
+	Time metav1.Time `json:"time"`
+	// By is who approved, as git prints people.
+	By string `json:"by"`
+}
+
+// Same tells whether two are the same; nil is one too.
+func (r *Rewrite) Same(o *Rewrite) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return r.From == o.From && r.To == o.To && r.Time.Equal(&o.Time) && r.By == o.By
+}
+
+// RewriteApproved is the approval that counts: one of a source that went on since does not. Nil means that there is none.
+func (m Meta) RewriteApproved() *Rewrite {
+	if m.Rewrite == nil || m.Rewrite.From != m.Source.Commit || m.Rewrite.To == "" {
+		return nil
+	}
+	return m.Rewrite
+}
+
 func (a Approval) same(o Approval) bool {
 	return a.Cluster == o.Cluster && slices.Equal(a.Works, o.Works) && a.Time.Equal(&o.Time) && a.By == o.By
 }
@@ -55,5 +83,5 @@ func (a Approval) same(o Approval) bool {
 // no other file changes.
 func (m Meta) holdsSame(o Meta) bool {
 	return slices.Equal(m.Held, o.Held) && slices.Equal(m.Braked, o.Braked) && m.FailoverBrake.Same(o.FailoverBrake) &&
-		slices.EqualFunc(m.Approvals, o.Approvals, Approval.same)
+		slices.EqualFunc(m.Approvals, o.Approvals, Approval.same) && m.Rewrite.Same(o.Rewrite)
 }

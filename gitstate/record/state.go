@@ -78,6 +78,8 @@ type Meta struct {
 	Evictions []Evictions `json:"evictions,omitempty"`
 	// Approvals are the deletions that people let go on and that did not go on yet, in the order they came.
 	Approvals []Approval `json:"approvals,omitempty"`
+	// Rewrite lets the source go on from another history; nil means that nobody said so.
+	Rewrite *Rewrite `json:"rewrite,omitempty"`
 }
 
 // Brake holds back evictions.
@@ -123,7 +125,8 @@ type Braked struct {
 	// Works is how many there were when that was found. Those that come in the meantime do not make
 	// the deletions fewer.
 	Works int `json:"works"`
-	// Approved is how many of them an approval let go since. They make the deletions no fewer either.
+	// Approved is how many of them went since, by an approval or because they run elsewhere. They make the
+	// deletions no fewer either.
 	Approved int `json:"approved,omitempty"`
 }
 

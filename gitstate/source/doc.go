@@ -13,11 +13,13 @@
 //   - The clone may be thrown away at any time. A damaged one is replaced by a new one, once for
 //     each commit.
 //   - One process owns a clone; a second one is told so.
+//   - A Local reads a repository that belongs to somebody else in place, and leaves no trace.
 //
-// A Source, a Folder and the file systems of their snapshots may be used concurrently.
+// A Source, a Folder, a Local and the file systems of their snapshots may be used concurrently.
 //
-// Whether a commit is signed by an allowed key, and whether it descends from the last one, is for
-// the caller to decide; what the files mean is for package render/manifest.
+// Descends, Commits and Changed tell what a caller needs to judge a commit: whether it comes after
+// the last one, what its signatures are over, and which paths it changes. To judge is left to the
+// caller; what the files mean is for package render/manifest.
 //
 // Tree objects: https://git-scm.com/book/en/v2/Git-Internals-Git-Objects; names that Git refuses:
 // fsck.hasDotdot, fsck.hasDotgit and fsck.fullPathname of git-fsck.

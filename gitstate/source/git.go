@@ -1,10 +1,14 @@
 package source
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -26,6 +30,8 @@ const maxCachedTrees = 50_000
 // reads, so one lock is around it; what is read is in memory when the lock is given back.
 type gitObjects struct {
 	dir string
+	// cut are commits whose parents a shallow clone lacks; nil means none.
+	cut map[plumbing.Hash]bool
 	// damaged is set when an object could not be read: the clone needs to be made again.
 	damaged atomic.Bool
 
@@ -225,4 +231,81 @@ func (g *gitObjects) complete(tree plumbing.Hash, counted map[plumbing.Hash]int,
 	}
 	counted[tree] = names
 	return names, nil
+}
+
+// parents are those of a commit that are there.
+func (g *gitObjects) parents(commit *object.Commit) []plumbing.Hash {
+	if g.cut[commit.Hash] {
+		return nil
+	}
+	return commit.ParentHashes
+}
+
+// back follows steps such as ~2^2 from a commit.
+func (g *gitObjects) back(commit *object.Commit, steps string) (plumbing.Hash, error) {
+	for _, step := range regexp.MustCompile(`[~^][0-9]*`).FindAllString(steps, -1) {
+		n := 1
+		if len(step) > 1 {
+			var err error
+			if n, err = strconv.Atoi(step[1:]); err != nil {
+				return plumbing.ZeroHash, err
+			}
+		}
+		// ^n is the nth parent, ~n the first parent of the first parent and so on.
+		times, parent := n, 0
+		if step[0] == '^' {
+			times, parent = min(n, 1), n-1
+		}
+		for range times {
+			all := g.parents(commit)
+			if parent >= len(all) {
+				return plumbing.ZeroHash, fmt.Errorf("commit %s has no such parent: %w", commit.Hash, remote.ErrNotFound)
+			}
+			next, err := g.commit(all[parent])
+			if err != nil {
+				return plumbing.ZeroHash, err
+			}
+			commit = next
+		}
+	}
+	return commit.Hash, nil
+}
+
+// byHash finds a commit by its hash or the start of it.
+func (g *gitObjects) byHash(name string) (plumbing.Hash, error) {
+	if !isHex(name) {
+		return plumbing.ZeroHash, remote.ErrNotFound
+	}
+	if plumbing.IsHash(name) {
+		if hash := plumbing.NewHash(name); g.has(hash) {
+			return hash, nil
+		}
+		return plumbing.ZeroHash, remote.ErrNotFound
+	}
+	start, err := hex.DecodeString(name[:len(name)/2*2])
+	if err != nil {
+		return plumbing.ZeroHash, remote.ErrNotFound
+	}
+	hashes, err := g.starting(start)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	var found []plumbing.Hash
+	for _, hash := range hashes {
+		if strings.HasPrefix(hash.String(), name) && g.isCommit(hash) {
+			found = append(found, hash)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return plumbing.ZeroHash, remote.ErrNotFound
+	case 1:
+		return found[0], nil
+	}
+	return plumbing.ZeroHash, errors.New("several commits start so; use more digits")
+}
+
+// isHex tells whether a name can be a hash or the start of one.
+func isHex(name string) bool {
+	return len(name) >= 4 && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,7 +44,9 @@ type Options struct {
 // concurrently; fetches wait for each other.
 type Source struct {
 	o    Options
-	lock *os.File
+	lock *os.File // nil where the repository is read in place
+	// place is the repository that is read in place; empty where there is a clone.
+	place string
 
 	mu      sync.Mutex
 	objects *gitObjects
@@ -88,9 +88,34 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
+// OpenView opens a remote that is a repository of this machine to be read in place: nothing is copied, locked or
+// written, and Options.Dir is not used. The error is remote.ErrNotFound if it is not there, also where it borrows its
+// objects from another one.
+func OpenView(o Options) (*Source, error) {
+	place := o.Remote.Local()
+	if place == "" {
+		return nil, fmt.Errorf("source %s: %w in place", o.Remote, remote.ErrNotFound)
+	}
+	if _, err := os.Stat(filepath.Join(place, "objects", "info", "alternates")); err == nil {
+		return nil, fmt.Errorf("source %s: %w in place: it has its objects from another repository", o.Remote, remote.ErrNotFound)
+	}
+	var err error
+	if o.Path, err = cleanPath(o.Path); err != nil {
+		return nil, err
+	}
+	if o.MaxFile == 0 {
+		o.MaxFile = DefaultMaxFile
+	}
+	return &Source{o: o, place: place, branch: o.Branch, objects: openObjects(place)}, nil
+}
+
 // Close gives the clone back. Snapshots cannot be read after it.
 func (s *Source) Close() error {
-	return errors.Join(s.objects.close(), s.lock.Close())
+	err := s.objects.close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // takeLock locks a file for as long as it is open; a crash unlocks it.
@@ -163,6 +188,9 @@ func (s *Source) fetch(ctx context.Context, found *remote.Advertisement, ref, br
 	hash, ok := found.Refs[ref]
 	if !ok {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: %s: %w", s.o.Remote, ref, remote.ErrNotFound)
+	}
+	if s.place != "" {
+		return s.snapshot(hash, branch)
 	}
 	local, err := remote.ReadRef(s.dir("repo"), tracking(ref))
 	if err != nil || local != hash || !s.objects.has(hash) {
@@ -274,6 +302,8 @@ func (s *Source) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot,
 	}, nil
 }
 
+func author(c *object.Commit) string { return fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email) }
+
 // revision is a name and steps back from it, as in main~2^2.
 var revision = regexp.MustCompile(`^(.+?)((?:[~^][0-9]*)*)$`)
 
@@ -296,52 +326,26 @@ func (s *Source) At(ctx context.Context, rev string) (gitstate.Snapshot, error) 
 	if err != nil {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: revision %s: %w", s.o.Remote, rev, err)
 	}
-	hash, err = s.back(commit, parts[2])
+	hash, err = s.objects.back(commit, parts[2])
 	if err != nil {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: revision %s: %w", s.o.Remote, rev, err)
 	}
 	return s.snapshot(hash, branch)
 }
 
-// back follows steps such as ~2^2 from a commit.
-func (s *Source) back(commit *object.Commit, steps string) (plumbing.Hash, error) {
-	for _, step := range regexp.MustCompile(`[~^][0-9]*`).FindAllString(steps, -1) {
-		n := 1
-		if len(step) > 1 {
-			var err error
-			if n, err = strconv.Atoi(step[1:]); err != nil {
-				return plumbing.ZeroHash, err
-			}
-		}
-		// ^n is the nth parent, ~n the first parent of the first parent and so on.
-		times, parent := n, 0
-		if step[0] == '^' {
-			times, parent = min(n, 1), n-1
-		}
-		for range times {
-			if parent >= len(commit.ParentHashes) {
-				return plumbing.ZeroHash, fmt.Errorf("commit %s has no such parent: %w", commit.Hash, remote.ErrNotFound)
-			}
-			next, err := s.objects.commit(commit.ParentHashes[parent])
-			if err != nil {
-				return plumbing.ZeroHash, err
-			}
-			commit = next
-		}
-	}
-	return commit.Hash, nil
-}
-
 // resolve finds what a name without steps stands for, and the branch if it is one.
 func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, branch string, err error) {
-	if name == "HEAD" && s.branch != "" {
+	if name == "HEAD" && s.branch != "" && s.place == "" {
 		if hash, err := remote.ReadRef(s.dir("repo"), tracking("refs/heads/"+s.branch)); err == nil && s.objects.has(hash) {
 			return hash, s.branch, nil
 		}
 	}
-	hash, err = s.byHash(name)
-	if !errors.Is(err, remote.ErrNotFound) {
-		return hash, "", err
+	hash, err = s.objects.byHash(name)
+	switch {
+	case err == nil:
+		return hash, "", nil
+	case !errors.Is(err, remote.ErrNotFound):
+		return hash, "", fmt.Errorf("revision %s: %w", name, err)
 	}
 	found, err := s.o.Remote.Advertise(ctx)
 	if err != nil {
@@ -356,18 +360,21 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 		s.branch = branch
 	}
 	for _, ref := range []string{"refs/heads/" + branch, "refs/tags/" + name} {
-		if _, ok := found.Refs[ref]; ok {
-			if err := s.update(ctx, s.dir("repo"), ref); err != nil {
-				return hash, "", err
-			}
+		if hash, ok := found.Refs[ref]; ok {
 			if strings.HasPrefix(ref, "refs/tags/") {
 				branch = ""
+			}
+			if s.place != "" {
+				return hash, branch, nil
+			}
+			if err := s.update(ctx, s.dir("repo"), ref); err != nil {
+				return hash, "", err
 			}
 			hash, err := remote.ReadRef(s.dir("repo"), tracking(ref))
 			return hash, branch, err
 		}
 	}
-	if isHex(name) {
+	if isHex(name) && s.place == "" {
 		var all []string
 		for ref := range found.Refs {
 			if strings.HasPrefix(ref, "refs/heads/") || strings.HasPrefix(ref, "refs/tags/") {
@@ -377,49 +384,9 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 		if err := s.update(ctx, s.dir("repo"), all...); err != nil {
 			return hash, "", err
 		}
-		if hash, err := s.byHash(name); err == nil {
+		if hash, err := s.objects.byHash(name); err == nil {
 			return hash, "", nil
 		}
 	}
 	return hash, "", fmt.Errorf("source %s: revision %s: %w", s.o.Remote, name, remote.ErrNotFound)
-}
-
-// byHash finds a commit in the clone by its hash or the start of it.
-func (s *Source) byHash(name string) (plumbing.Hash, error) {
-	missing := fmt.Errorf("revision %s: %w", name, remote.ErrNotFound)
-	if !isHex(name) {
-		return plumbing.ZeroHash, missing
-	}
-	if plumbing.IsHash(name) {
-		if hash := plumbing.NewHash(name); s.objects.has(hash) {
-			return hash, nil
-		}
-		return plumbing.ZeroHash, missing
-	}
-	start, err := hex.DecodeString(name[:len(name)/2*2])
-	if err != nil {
-		return plumbing.ZeroHash, missing
-	}
-	hashes, err := s.objects.starting(start)
-	if err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("revision %s: %w", name, err)
-	}
-	var found []plumbing.Hash
-	for _, hash := range hashes {
-		if strings.HasPrefix(hash.String(), name) && s.objects.isCommit(hash) {
-			found = append(found, hash)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return plumbing.ZeroHash, missing
-	case 1:
-		return found[0], nil
-	}
-	return plumbing.ZeroHash, fmt.Errorf("revision %s: several commits start so; use more digits", name)
-}
-
-// isHex tells whether a name can be a hash or the start of one.
-func isHex(name string) bool {
-	return len(name) >= 4 && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
 }

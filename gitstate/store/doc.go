@@ -11,6 +11,8 @@
 //   - An unreachable remote stops neither Load nor Commit. What was committed meanwhile is pushed later, the same
 //     commits with the same hashes, unless others committed too: then Load replays ours on theirs, file by file, and
 //     where both changed a file theirs stays. The caller decides again on the result.
+//   - Where [Options].Admit judges what comes from the remote, what it refuses is neither taken over nor built upon, and
+//     nothing is pushed over it: as with an unreachable remote, Load and Commit go on from what was admitted.
 //   - Equal input makes equal commits, to the byte. A commit that changes nothing is not made.
 //   - After a crash at any moment the next [Open] works, and the branch is where it was before the step or after it.
 //   - A damaged clone is noticed by Open, set aside and fetched again.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -49,6 +50,10 @@ type Commit struct {
 	// When is the committer's time, in UTC.
 	When   time.Time
 	Author Signature
+	// Tree is the hash of the whole tree.
+	Tree plumbing.Hash
+	// Object is the commit as Git has it: what a signature is over.
+	Object []byte
 }
 
 // commit is a commit object as Git has it.
@@ -58,6 +63,7 @@ type commit struct {
 	parents           []plumbing.Hash
 	author, committer string // name, email and time
 	message           string
+	data              []byte // as it was read
 }
 
 // encode returns the object, signed if sign is not nil.
@@ -82,7 +88,7 @@ func (c *commit) encode(sign func([]byte) (string, error)) (pack.Object, error) 
 }
 
 func decodeCommit(hash plumbing.Hash, data []byte) (*commit, error) {
-	c := &commit{hash: hash}
+	c := &commit{hash: hash, data: data}
 	text := string(data)
 	for {
 		line, rest, found := strings.Cut(text, "\n")
@@ -127,7 +133,7 @@ func (c *commit) parent() plumbing.Hash {
 
 // public is the commit as callers see it.
 func (c *commit) public() Commit {
-	p := Commit{Revision: revision(c.hash), Parent: revision(c.parent())}
+	p := Commit{Revision: revision(c.hash), Parent: revision(c.parent()), Tree: c.tree, Object: c.data}
 	p.Subject, p.Body, p.Trailers = parseMessage(c.message)
 	p.Author, _ = parseStamp(c.author)
 	_, p.When = parseStamp(c.committer)
@@ -223,18 +229,31 @@ func (s *Store) chain(from plumbing.Hash, end func(plumbing.Hash) bool) (chain [
 func (s *Store) Log(ctx context.Context, from gitstate.Revision) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		at, err := s.resolve(ctx, string(from))
-		for ; err == nil && !at.IsZero(); err = ctx.Err() {
-			var c *commit
-			if c, err = s.readCommit(at); err != nil {
-				break
+		if err != nil {
+			yield(Commit{}, fmt.Errorf("read history: %w", err))
+			return
+		}
+		for c, err := range s.logFrom(ctx, at) {
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// logFrom is Log from a commit.
+func (s *Store) logFrom(ctx context.Context, at plumbing.Hash) iter.Seq2[Commit, error] {
+	return func(yield func(Commit, error) bool) {
+		for !at.IsZero() {
+			c, err := s.readCommit(at)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				yield(Commit{}, fmt.Errorf("read history: %w", err))
+				return
 			}
 			if !yield(c.public(), nil) {
 				return
 			}
 			at = c.parent()
-		}
-		if err != nil {
-			yield(Commit{}, fmt.Errorf("read history: %w", err))
 		}
 	}
 }

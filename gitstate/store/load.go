@@ -41,6 +41,9 @@ func (s *Store) load(ctx context.Context) (t Tree, err error) {
 			return t, err
 		}
 		if offline == nil {
+			if theirs, err = s.admit(ctx, theirs); err != nil {
+				return t, err
+			}
 			s.heard = true
 			if rewritten, err = s.meet(theirs); err != nil {
 				return t, err
@@ -52,6 +55,10 @@ func (s *Store) load(ctx context.Context) (t Tree, err error) {
 	}
 	t = s.tree()
 	t.Offline, t.Rewritten = offline, revision(rewritten)
+	t.Unverified, t.Refused = s.verdict.problem, revision(s.verdict.refused())
+	if t.Refused == "" {
+		s.verdict.problem = nil // it was said
+	}
 	return t, nil
 }
 
@@ -69,7 +76,7 @@ func (s *Store) ask(ctx context.Context) (plumbing.Hash, error) {
 // fetch returns where the remote's branch is, and has it here.
 func (s *Store) fetch(ctx context.Context) (plumbing.Hash, error) {
 	theirs, err := s.ask(ctx)
-	if err != nil || theirs.IsZero() || theirs == s.remote {
+	if err != nil || theirs.IsZero() || theirs == s.remote || theirs == s.verdict.refused() {
 		return theirs, err
 	}
 	if err := s.o.Remote.Fetch(ctx, s.o.Dir, map[string]string{s.names.branch: s.names.incoming}); err != nil {

@@ -27,6 +27,9 @@ func (s *Store) Push(ctx context.Context) error {
 	if s.o.Remote == nil || s.local.IsZero() || s.local == s.remote {
 		return nil
 	}
+	if refused := s.verdict.refused(); !refused.IsZero() {
+		return fmt.Errorf("push the state branch: %w", s.verdict.problem)
+	}
 	if err := s.push(ctx); err != nil {
 		return fmt.Errorf("push the state branch: %w", err)
 	}

@@ -40,6 +40,8 @@ type Options struct {
 	Author Signature
 	// Sign returns an armored signature of a commit; nil means unsigned ones. Its errors fail the commit.
 	Sign func(commit []byte) (signature string, err error)
+	// Admit judges where the remote's branch went, before that is taken over; nil takes over everything.
+	Admit func(ctx context.Context, in Incoming) (Admission, error)
 	// PackLimit is the number of packs beyond which small ones are melted; 0 means 50.
 	PackLimit int
 	// Timeout is how long the remote may take to say where the branch is; 0 means 30 seconds. Transfers may take as
@@ -67,6 +69,7 @@ type Store struct {
 	unpushed int           // commits from remote to local
 	follows  bool          // remote is in local's history
 	damage   error
+	verdict  verdict
 }
 
 // refNames are the refs of one branch.
@@ -85,6 +88,12 @@ type Tree struct {
 	// Offline says why the remote could not be asked; nil means that it was, or that there is none. An offline tree
 	// without a Head is not an empty state but an unknown one, and Commit refuses to go on from it.
 	Offline error
+	// Unverified is what Options.Admit had against commits of the remote that came since the last Load, or ever where
+	// Refused is not empty.
+	Unverified error
+	// Refused is where the remote's branch is, if not all of it was admitted: Head then goes on from the part that was,
+	// and nothing is pushed.
+	Refused gitstate.Revision
 	// Rewritten is the commit the remote's branch was on before somebody rewound or replaced its history; empty if
 	// that did not happen since the last Load. What had been pushed and is gone from there is gone from Head.
 	Rewritten gitstate.Revision

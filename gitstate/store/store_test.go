@@ -661,7 +661,10 @@ func TestLogAndAtWalkTheHistory(t *testing.T) {
 	if len(got) != 4 {
 		t.Fatalf("%d commits, want 4", len(got))
 	}
-	want := Commit{heads[3], heads[2], "set a=3", "", []Trailer{{"Godwit-Reason", "PolicyChange"}}, noon, Signature{"the fleet", "f@example.com"}}
+	want := Commit{heads[3], heads[2], "set a=3", "", []Trailer{{"Godwit-Reason", "PolicyChange"}}, noon, Signature{"the fleet", "f@example.com"}, got[0].Tree, got[0].Object}
+	if raw := git(t, s.o.Dir, "cat-file", "commit", string(heads[3])); raw != strings.TrimSpace(string(got[0].Object)) || !strings.HasPrefix(raw, "tree "+got[0].Tree.String()) {
+		t.Errorf("the object is %q with the tree %s, want %q", got[0].Object, got[0].Tree, raw)
+	}
 	if diff := cmp.Diff(want, got[0]); diff != "" {
 		t.Error(diff)
 	}

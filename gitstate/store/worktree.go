@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 
 	"github.com/godwit-gitops/godwit/gitstate"
@@ -28,8 +29,8 @@ var (
 // CommitFile commits new content of one file that a person works on, to the branch that is checked out in the work
 // tree at root, and returns the branch and the commit. The file on disk and its entry in the index change along; all
 // else that is changed or staged there stays so, and is not in the commit. Name is relative to root, with slashes; the
-// file has to be as it was committed. If somebody else commits meanwhile, the error is gitstate.ErrConflict and the
-// file is as before. Hooks are not run.
+// file has to be as it was committed; one that is nowhere is made, and nil data removes it. If somebody else commits
+// meanwhile, the error is gitstate.ErrConflict and the file is as before. Hooks are not run.
 func CommitFile(root, name string, data []byte, who Signature, m Message) (branch string, head gitstate.Revision, err error) {
 	dir, common, err := remote.Locate(root)
 	if err != nil {
@@ -68,36 +69,31 @@ func (w *workTree) commit(data []byte, who Signature, m Message) (gitstate.Revis
 		return "", err
 	}
 	n, err := root.lookup(w.name)
-	switch {
-	case err != nil:
-		return "", err
-	case n == nil:
-		return "", fmt.Errorf("the file %w: it is not in the last commit", ErrUncommitted)
-	case n.Mode != pack.ModeFile && n.Mode != pack.ModeExecutable:
-		return "", errors.New("it is no regular file")
-	}
-	file := filepath.Join(w.root, filepath.FromSlash(w.name))
-	was, mode, err := readRegular(file)
 	if err != nil {
 		return "", err
 	}
-	if pack.Sum(pack.Blob, was) != n.Hash {
-		return "", fmt.Errorf("the file %w", ErrUncommitted)
-	}
-	blob := pack.New(pack.Blob, data)
 	staged, err := lockIndex(w.dir)
 	if err != nil {
 		return "", err
 	}
 	defer staged.abandon()
-	entry, err := staged.Entry(w.name)
-	if err != nil || entry.Hash != n.Hash || entry.Stage != 0 {
-		return "", fmt.Errorf("the file %w: it is staged otherwise", ErrUncommitted)
+	file := filepath.Join(w.root, filepath.FromSlash(w.name))
+	was, mode, err := w.before(file, n, staged, data == nil)
+	if err != nil {
+		return "", err
 	}
 
 	b := newBuilder(objects)
-	b.add(blob)
-	tree, err := b.apply(root, 0, []edit{{w.name, pack.Entry{Mode: n.Mode, Hash: blob.Hash}}})
+	change := edit{path: w.name}
+	if data != nil {
+		blob := pack.New(pack.Blob, data)
+		b.add(blob)
+		change.Entry = pack.Entry{Mode: pack.ModeFile, Hash: blob.Hash}
+		if n != nil {
+			change.Mode = n.Mode
+		}
+	}
+	tree, err := b.apply(root, 0, []edit{change})
 	if err != nil {
 		return "", err
 	}
@@ -111,25 +107,83 @@ func (w *workTree) commit(data []byte, who Signature, m Message) (gitstate.Revis
 	if _, err := pack.Save(w.common, len(b.made), nil, func(p *pack.Writer) error { return p.WriteAll(b.made) }); err != nil {
 		return "", err
 	}
-	if err := replace(file, data, mode); err != nil {
+	if err := put(file, data, mode); err != nil {
 		return "", err
 	}
-	info, err := os.Stat(file)
-	if err == nil {
-		// Of what git remembers of a file on disk only this is set: it looks at the content where something is missing.
-		*entry = index.Entry{Hash: blob.Hash, Name: entry.Name, Mode: entry.Mode, ModifiedAt: info.ModTime(), Size: uint32(len(data))}
-		err = staged.write()
-	}
-	if err == nil {
+	if err = w.stage(file, data, change.Hash, staged); err == nil {
 		err = remote.UpdateRef(w.common, w.ref, at, object.Hash)
 	}
 	if err != nil {
 		if errors.Is(err, remote.ErrRefMoved) {
 			err = fmt.Errorf("%w: %w", gitstate.ErrConflict, err)
 		}
-		return "", errors.Join(err, replace(file, was, mode))
+		return "", errors.Join(err, put(file, was, mode))
 	}
 	return revision(object.Hash), staged.use()
+}
+
+// before checks that the file is everywhere as it was committed last, and returns what it holds; nil if it is nowhere.
+func (w *workTree) before(file string, n *node, staged *lockedIndex, remove bool) (was []byte, mode fs.FileMode, err error) {
+	entry, missing := staged.Entry(w.name)
+	if n == nil {
+		_, err := os.Lstat(file)
+		switch {
+		case remove:
+			return nil, 0, fmt.Errorf("the file %w: it is not in the last commit", ErrUncommitted)
+		case missing == nil, !errors.Is(err, fs.ErrNotExist):
+			return nil, 0, fmt.Errorf("the file %w: it is there, and not in the last commit", ErrUncommitted)
+		}
+		return nil, 0o644, nil
+	}
+	if n.Mode != pack.ModeFile && n.Mode != pack.ModeExecutable {
+		return nil, 0, errors.New("it is no regular file")
+	}
+	if was, mode, err = readRegular(file); err != nil {
+		return nil, 0, err
+	}
+	if pack.Sum(pack.Blob, was) != n.Hash {
+		return nil, 0, fmt.Errorf("the file %w", ErrUncommitted)
+	}
+	if missing != nil || entry.Hash != n.Hash || entry.Stage != 0 {
+		return nil, 0, fmt.Errorf("the file %w: it is staged otherwise", ErrUncommitted)
+	}
+	return was, mode, nil
+}
+
+// stage writes the index with the file as it is on disk now.
+func (w *workTree) stage(file string, data []byte, hash plumbing.Hash, staged *lockedIndex) error {
+	if data == nil {
+		if _, err := staged.Remove(w.name); err != nil {
+			return err
+		}
+		return staged.write()
+	}
+	entry, err := staged.Entry(w.name)
+	if err != nil {
+		entry = staged.Add(w.name)
+		entry.Mode = filemode.Regular
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	// Of what git remembers of a file on disk only this is set: it looks at the content where something is missing.
+	*entry = index.Entry{Hash: hash, Name: entry.Name, Mode: entry.Mode, ModifiedAt: info.ModTime(), Size: uint32(len(data))}
+	return staged.write()
+}
+
+// put makes a file of the work tree hold data; nil removes it, along with folders that are empty then.
+func put(file string, data []byte, mode fs.FileMode) error {
+	if data != nil {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		return replace(file, data, mode)
+	}
+	err := os.Remove(file)
+	for dir := filepath.Dir(file); err == nil && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
+	}
+	return err
 }
 
 // readRegular reads a file that is no link.
@@ -163,11 +217,20 @@ func replace(file string, data []byte, mode fs.FileMode) (err error) {
 	return os.Rename(f.Name(), file)
 }
 
-// WriteFile replaces the content of a regular file in a folder without a repository.
+// WriteFile makes a regular file in a folder without a repository hold data; nil removes it.
 func WriteFile(file string, data []byte) error {
 	_, mode, err := readRegular(file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && data != nil:
+		mode = 0o644
+	case err != nil:
 		return fmt.Errorf("%s: %w", file, err)
+	}
+	if data == nil {
+		return os.Remove(file)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
 	}
 	return replace(file, data, mode)
 }

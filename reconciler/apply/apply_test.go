@@ -97,7 +97,9 @@ func newWorld(t *testing.T) *world {
 }
 
 var resources = map[string]string{"ConfigMap": "configmaps", "Deployment": "deployments", "Secret": "secrets", "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Service": "services",
-	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Role": "roles", "Ingress": "ingresses", "CronJob": "cronjobs", "HorizontalPodAutoscaler": "horizontalpodautoscalers"}
+	"LimitRange": "limitranges", "ResourceQuota": "resourcequotas", "Role": "roles", "Ingress": "ingresses", "CronJob": "cronjobs", "HorizontalPodAutoscaler": "horizontalpodautoscalers",
+	"DaemonSet": "daemonsets", "StatefulSet": "statefulsets", "Job": "jobs", "Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims", "StorageClass": "storageclasses", "VolumeAttributesClass": "volumeattributesclasses",
+	"PriorityClass": "priorityclasses", "RuntimeClass": "runtimeclasses", "IngressClass": "ingressclasses", "RoleBinding": "rolebindings", "EndpointSlice": "endpointslices"}
 
 func (w *world) at(id api.ID) dynamic.ResourceInterface {
 	return w.client.Resource(schema.GroupVersionResource{Group: id.Group, Version: id.Version, Resource: resources[id.Kind]}).Namespace(id.Namespace)

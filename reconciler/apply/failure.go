@@ -53,6 +53,10 @@ var immutablePhrases = []string{
 	"may not be changed",
 	"may not change",
 	"cannot be changed",
+	"cannot change roleref",
+	"field can not be less than", // a claim does not shrink
+	"updates to parameters are forbidden",
+	"updates to drivername are forbidden",
 	"updates to statefulset spec for fields other than",
 	"pod updates may not change fields other than",
 	"spec is immutable after creation",

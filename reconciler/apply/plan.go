@@ -21,7 +21,7 @@ const (
 	// LabelRetainReplicas on a template says that somebody on the member sets spec.replicas.
 	LabelRetainReplicas = "resourcetemplate.karmada.io/retain-replicas"
 	// AnnotationRecreate: "allowed" on a template lets a change of an immutable field delete the object first.
-	AnnotationRecreate = "godwit.dev/recreate"
+	AnnotationRecreate = decide.AnnotationRecreate
 )
 
 // Work is one object that a member should have.

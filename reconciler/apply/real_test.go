@@ -115,6 +115,57 @@ func TestOnARealServer(t *testing.T) {
 		}
 		expect(t, "allowed", w.applyAfterOthers(workOf(t, strings.Replace(changed, "annotations: {", "annotations: {godwit.dev/recreate: allowed, ", 1)), known), Recreated)
 	})
+	t.Run("a plan knows what is refused", func(t *testing.T) {
+		pod := `{restartPolicy: Never, containers: [{name: c, image: i}]}`
+		for _, tt := range []struct{ name, kind, before, after string }{
+			{"deployment", "apps/v1, kind: Deployment", `spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`, `spec: {selector: {matchLabels: {a: c}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: i}]}}}`},
+			{"daemonset", "apps/v1, kind: DaemonSet", `spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`, `spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b, x: y}}, spec: {containers: [{name: c, image: j}]}}}`},
+			{"statefulset", "apps/v1, kind: StatefulSet", `spec: {serviceName: a, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`, `spec: {serviceName: b, podManagementPolicy: OrderedReady, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`},
+			{"statefulset-scaled", "apps/v1, kind: StatefulSet", `spec: {serviceName: a, replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`, `spec: {serviceName: a, podManagementPolicy: OrderedReady, replicas: 2, minReadySeconds: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}`},
+			{"job-template", "batch/v1, kind: Job", `spec: {template: {spec: ` + pod + `}}`, `spec: {template: {spec: ` + strings.Replace(pod, "image: i", "image: j", 1) + `}}`},
+			{"job-parallelism", "batch/v1, kind: Job", `spec: {parallelism: 1, template: {spec: ` + pod + `}}`, `spec: {parallelism: 2, completionMode: NonIndexed, template: {spec: ` + pod + `}}`},
+			{"job-completions", "batch/v1, kind: Job", `spec: {completions: 1, template: {spec: ` + pod + `}}`, `spec: {completions: 2, template: {spec: ` + pod + `}}`},
+			{"job-indexed", "batch/v1, kind: Job", `spec: {completionMode: Indexed, parallelism: 1, completions: 1, template: {spec: ` + pod + `}}`, `spec: {completionMode: Indexed, parallelism: 2, completions: 2, template: {spec: ` + pod + `}}`},
+			{"pod-image", "v1, kind: Pod", `spec: ` + pod, `spec: ` + strings.Replace(pod, "image: i", "image: j", 1)},
+			{"pod-args", "v1, kind: Pod", `spec: ` + pod, `spec: ` + strings.Replace(pod, "image: i", "image: i, args: [a]", 1)},
+			{"service-headless", "v1, kind: Service", `spec: {ports: [{port: 80}]}`, `spec: {clusterIP: None, ports: [{port: 80}]}`},
+			{"service-external", "v1, kind: Service", `spec: {type: ClusterIP, ports: [{port: 80}]}`, `spec: {type: ExternalName, externalName: a.example.org, ports: [{port: 80}]}`},
+			{"service-class", "v1, kind: Service", `spec: {type: LoadBalancer, loadBalancerClass: a.org/a, ports: [{port: 80}]}`, `spec: {type: LoadBalancer, loadBalancerClass: a.org/b, ports: [{port: 80}]}`},
+			{"claim-mode", "v1, kind: PersistentVolumeClaim", `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}`, `spec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 2Gi}}}`},
+			{"claim-shrinks", "v1, kind: PersistentVolumeClaim", `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}`, `spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`},
+			{"sealed", "v1, kind: ConfigMap", `immutable: true, data: {a: b}`, `immutable: true, data: {a: c}`},
+			{"sealing", "v1, kind: ConfigMap", `data: {a: b}`, `immutable: true, data: {a: c}`},
+			{"secret-type", "v1, kind: Secret", `data: {a: Yg==}`, `type: a.org/b, data: {a: Yg==}`},
+			{"secret-opaque", "v1, kind: Secret", `data: {a: Yg==}`, `type: Opaque, data: {a: Yw==}`},
+			{"storage", "storage.k8s.io/v1, kind: StorageClass", `provisioner: a.org/a, parameters: {a: b}`, `provisioner: a.org/a, parameters: {a: c}`},
+			{"storage-named", "storage.k8s.io/v1, kind: StorageClass", `provisioner: a.org/a`, `provisioner: a.org/a, reclaimPolicy: Delete, volumeBindingMode: Immediate, allowVolumeExpansion: true`},
+			{"attributes", "storage.k8s.io/v1, kind: VolumeAttributesClass", `driverName: a.org, parameters: {a: b}`, `driverName: a.org, parameters: {a: c}`},
+			{"priority", "scheduling.k8s.io/v1, kind: PriorityClass", `value: 1`, `value: 2`},
+			{"runtime", "node.k8s.io/v1, kind: RuntimeClass", `handler: a`, `handler: b`},
+			{"ingress-class", "networking.k8s.io/v1, kind: IngressClass", `spec: {controller: a.org/a}`, `spec: {controller: a.org/b}`},
+			{"role-binding", "rbac.authorization.k8s.io/v1, kind: RoleBinding", `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}`, `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}`},
+			{"slice", "discovery.k8s.io/v1, kind: EndpointSlice", `addressType: IPv4, endpoints: []`, `addressType: IPv6, endpoints: []`},
+		} {
+			w := on(t)
+			text := func(fields string) string {
+				namespace := `namespace: default, `
+				if strings.HasSuffix(tt.kind, "Class") {
+					namespace = ""
+				}
+				return `{apiVersion: ` + tt.kind + `, metadata: {name: frozen-` + tt.name + `, ` + namespace + marks + `}, ` + fields + `}`
+			}
+			before, after := workOf(t, text(tt.before)), workOf(t, text(tt.after))
+			out := w.applyAfterOthers(before, nil)
+			if out.Change != Created {
+				t.Errorf("%s: %s %s %s", tt.name, out.Change, out.Reason, out.Message)
+				continue
+			}
+			fields, out := decide.Frozen(before.Object, after.Object), w.applyAfterOthers(after, out.Known)
+			if refused := out.Reason == decide.ReasonImmutableField; refused != (len(fields) > 0) {
+				t.Errorf("%s: a plan knows %q, and the server says: %s %s %s", tt.name, fields, out.Change, out.Reason, out.Message)
+			}
+		}
+	})
 	t.Run("what is released can be adopted again", func(t *testing.T) {
 		// Kinds that no controller of the server writes to: what it writes between two steps of an
 		// adoption makes of it another outcome.

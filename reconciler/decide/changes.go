@@ -56,12 +56,12 @@ type Commit struct {
 const VerbFailover = "failover"
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, "failback", "brake", "blocked", "leave", "schedule", "delete", "hold", "rewrite", "remove", "update", "cluster", "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {
-	// Verb is what was done: failover, failback, brake, blocked, leave, schedule, delete, hold, remove, update,
-	// cluster, cooldown, purge, terms or status.
+	// Verb is what was done: failover, failback, brake, blocked, leave, schedule, delete, hold, rewrite, remove,
+	// update, cluster, cooldown, purge, terms or status.
 	Verb string
 	// Object is the binding, the member or the like that it was done to.
 	Object string
@@ -87,7 +87,7 @@ func (e Event) compare(o Event) int {
 
 // conclude compares the next state with the previous one and finds the words for it.
 func (p *pass) conclude() error {
-	events := slices.Concat(p.brakeEvents(), p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents())
+	events := slices.Concat(p.brakeEvents(), p.memberEvents(), p.bindingEvents(), p.quotaEvents(), p.retiredEvents(), p.deletionEvents(), p.sourceEvents())
 	if len(events) == 0 {
 		p.rest()
 	}
@@ -201,6 +201,13 @@ func (p *pass) bindingEvents() []Event {
 	var events []Event
 	for _, b := range p.bound {
 		row := &b.row
+		// A binding with a policy of its own may be needed by others besides: it runs where they do, too.
+		if b.old != nil && len(b.old.Spec.RequiredBy) > 0 {
+			row.Previous = targets(b.old)
+		}
+		if b.next != nil && len(b.next.Spec.RequiredBy) > 0 {
+			row.Clusters = targets(b.next)
+		}
 		on := changedOn[row.Template.Unversioned()]
 		row.Change, row.Reason = p.classify(b, on, samePolicies)
 		row.Causes, row.Blocked, row.Waits, row.Evicted = b.causes, b.blocked, b.waits != "", b.evicted

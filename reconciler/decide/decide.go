@@ -63,6 +63,8 @@ type Options struct {
 	Version string
 	// Explain asks for verdicts and steps; without it only what changes is explained.
 	Explain bool
+	// unwritten: only findings are asked for, so that works need no text and no hash.
+	unwritten bool
 }
 
 func (o Options) withDefaults() Options {
@@ -85,6 +87,8 @@ func (o Options) withDefaults() Options {
 // Input is everything that a decision depends on.
 type Input struct {
 	Source gitstate.Snapshot
+	// Refused is why a newer commit of the source is not in force; nil means that none is kept out.
+	Refused *Refusal
 	// Past holds the source at earlier commits, by commit: the one in Previous.Meta.Source and those
 	// in Previous.Meta.Held. It serves objects that have an error now. A commit that is missing
 	// makes the pass remove nothing.
@@ -99,6 +103,9 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
+	// Registered are the members that the management cluster names; nil means that nobody asks it. Those on
+	// record stay in force then.
+	Registered *Registrations
 	// Answers are what webhooks said; nil means that nobody asks them. What they would have said is
 	// then taken from the record, and where that does not know, from the kind's next rule.
 	Answers *Answers
@@ -117,6 +124,8 @@ type Input struct {
 type Decision struct {
 	// Revision is that of the source that was decided about. The one in Next.Meta is that of the last commit.
 	Revision gitstate.Revision
+	// Refused is the Input's.
+	Refused *Refusal
 	// Time is the clock that it was made by.
 	Time time.Time
 	Next *record.State
@@ -146,6 +155,10 @@ type Decision struct {
 	Commit *Commit
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
 	Wake time.Time
+
+	// sources is what was read, and terms the settings of failover: Effects looks at them.
+	sources *compiled
+	terms   failover.Options
 }
 
 // Change is what happened to a binding or a work.
@@ -223,6 +236,22 @@ type HeldDeletion struct {
 
 // Next decides. The error is that of a state or source that cannot be read at all.
 func Next(in Input) (*Decision, error) {
+	p := decide(in)
+	if err := p.conclude(); err != nil {
+		return nil, err
+	}
+	return p.Decision, nil
+}
+
+// Findings are those of the decision that Next makes of a source without a previous state. They cost less, since nothing
+// is written down. What else it finds out stays in in.Memo, if there is one, for another call of Findings.
+func Findings(in Input) []render.Finding {
+	in.Previous, in.Options.unwritten = nil, true
+	return decide(in).Findings
+}
+
+// decide takes all steps but the last, which compares with the state before.
+func decide(in Input) *pass {
 	in.Options = in.Options.withDefaults()
 	in.Now = in.Now.UTC().Truncate(time.Second)
 	if in.Previous == nil {
@@ -234,8 +263,11 @@ func Next(in Input) (*Decision, error) {
 	in.Memo.serve(in.Options)
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Time: in.Now}}
+	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Refused: in.Refused, Time: in.Now}}
+	p.gate()
+	p.register()
 	p.read()
+	p.claimed = p.claims()
 	p.listen()
 	p.news = p.Memo.look(p.Seen)
 	p.Rules = p.deaf()
@@ -263,13 +295,11 @@ func Next(in Input) (*Decision, error) {
 	if p.Options.Explain {
 		p.explain()
 	}
-	if err := p.conclude(); err != nil {
-		return nil, err
-	}
+	p.sources, p.terms = p.input, in.Options.Failover
 	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
 	p.Findings = slices.Compact(p.Findings)
-	return p.Decision, nil
+	return p
 }
 
 // pass is one call of Next, passed from stage to stage.
@@ -278,20 +308,23 @@ type pass struct {
 	*Decision
 	next *record.State
 
-	input      *compiled
-	rules      *interpret.Interpreter // of the input, with the webhooks' answers
-	heard      *hearing
-	unanswered map[interpret.Key]Unanswered
-	standIns   map[interpret.Key]standIn
-	spoken     map[api.ID]bool        // by kind: a webhook speaks of it
-	ties       map[*record.State]ties // see stillNeeded
-	fleet      *fleet
-	kinds      map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
-	bound      []*bound
-	ledger     *ledger
-	effects    override.Effects // of the rules on all works
-	carried    bool             // works stay that nothing was applied to in this pass
-	approved   bool             // by the source commit
+	input *compiled
+	// registrations are those in force, and claimed what they and manifests say of members.
+	registrations []Registration
+	claimed       []claim
+	rules         *interpret.Interpreter // of the input, with the webhooks' answers
+	heard         *hearing
+	unanswered    map[interpret.Key]Unanswered
+	standIns      map[interpret.Key]standIn
+	spoken        map[api.ID]bool        // by kind: a webhook speaks of it
+	ties          map[*record.State]ties // see stillNeeded
+	fleet         *fleet
+	kinds         map[string][]clusterv1alpha1.APIEnablement // what definitions among the works let members serve
+	bound         []*bound
+	ledger        *ledger
+	effects       override.Effects // of the rules on all works
+	carried       bool             // works stay that nothing was applied to in this pass
+	approved      bool             // by the source commit
 	// approvers are the people on record who let deletions go in this pass, by member.
 	approvers map[string]string
 	// asked: a binding is to be placed or divided anew, so that the room on members counts.

@@ -353,3 +353,15 @@ func TestTheLastNeedEnds(t *testing.T) {
 		})
 	}
 }
+
+// The row says where a binding runs, also on account of others.
+func TestTheRowOfADependencyWithAPolicyOfItsOwnNamesAllItsClusters(t *testing.T) {
+	w := newWorld(t)
+	base := fleet(2) + file("c.yaml", configMap("c", "one"), policyFor("c", "ConfigMap", only("m1")))
+	w.push(base)
+	d := w.push(base + file("web.yaml", mounting("web", "c"), needing("web", "web", only("m2"))))
+	r := row(t, d, "default/c-configmap")
+	want(t, "change", r.Change, decide.Moved)
+	want(t, "from", clustersText(r.Previous), "m1")
+	want(t, "to", clustersText(r.Clusters), "m1 m2")
+}

@@ -4,12 +4,14 @@
 //	Next(Input) -> Decision
 //
 //	read      source tree -> templates, policies, overrides, members' registrations (source.go)
+//	register  what the management cluster says of members, else what is on record   (registrations.go)
 //	members   registrations + observations -> members with taints and capacity       (members.go)
 //	bind      template -> policy -> clusters with replicas                            (bind.go)
 //	quotas    bindings of a namespace -> what may grow; shares of members -> works    (quota.go)
 //	render    binding -> one work for each of its members                             (works.go)
 //	retire    what is no longer wanted -> retired, held back by the brake             (retire.go)
 //	changes   next against previous -> what changed, why, and the commit's words      (changes.go)
+//	effects   what a change does beside its rows, for who reviews it         (effects.go, frozen.go)
 //	explain   what an explanation says beyond the decision, when it is asked for     (explain.go)
 //
 // It promises: no I/O, clock, randomness, map order or log; equal inputs give equal bytes; deciding

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,17 +60,17 @@ func (p *pass) members(newest bool) bool {
 	before := p.fleet
 	registered := map[string]bool{}
 	var clusters []*clusterv1alpha1.Cluster
-	for _, r := range p.input.clusters.value {
+	for _, r := range p.claimed {
 		name := r.cluster.Name
 		registered[name] = true
 		facts, seen := p.Seen.Members[name]
 		old := p.Previous.Members[name]
-		next := p.member(r.cluster, old, facts, seen, newest)
+		next := p.member(&r, old, facts, seen, newest)
 		if old != nil && equality.Semantic.DeepEqual(old, next) {
 			next = old
 		}
 		if old != nil && old.Spec.ID != "" && seen && facts.UID != "" && facts.UID != next.Spec.ID {
-			p.find(r.object.Finding(render.Error, "foreign-member", []string{"metadata", "name"},
+			p.find(r.finding("foreign-member", []string{"metadata", "name"},
 				"the cluster behind the credentials of %s has UID %s, the recorded member has %s: nothing is written there; to adopt the new cluster set spec.id to its UID", name, facts.UID, next.Spec.ID))
 		}
 		p.next.Members[name] = next
@@ -90,6 +91,13 @@ func (p *pass) members(newest bool) bool {
 			left := *next
 			t := metav1.NewTime(p.Now.UTC())
 			left.DeletionTimestamp = &t
+			left.Annotations = maps.Clone(left.Annotations)
+			delete(left.Annotations, annotationRegistration)
+			next = &left
+		}
+		if facts, seen := p.Seen.Members[name]; seen && facts.Ready != "" && facts.Ready != readiness(next).Status {
+			left := *next // the credentials may have gone along with the registration
+			left.Status = observed(left.Status, facts)
 			next = &left
 		}
 		p.next.Members[name] = next
@@ -166,7 +174,8 @@ func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster, placed map[string][]
 }
 
 // member is the next clusters/<member>.yaml: what people say, and what was observed.
-func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, seen, newest bool) *clusterv1alpha1.Cluster {
+func (p *pass) member(claimed *claim, old *clusterv1alpha1.Cluster, facts MemberFacts, seen, newest bool) *clusterv1alpha1.Cluster {
+	said := claimed.cluster
 	next := &clusterv1alpha1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: said.Name, Labels: said.Labels, Annotations: said.Annotations},
@@ -177,8 +186,9 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 		if next.Spec.ID == "" {
 			next.Spec.ID = old.Spec.ID
 		}
-		// What is observed builds on the record; offline, the manifest's own status goes first.
-		if seen || equality.Semantic.DeepEqual(said.Status, clusterv1alpha1.ClusterStatus{}) {
+		// What is observed builds on the record. So does who decides without looking, on a member that was met
+		// once: its UID is on record. Of others the manifest's own status goes first.
+		if seen || old.Spec.ID != "" || equality.Semantic.DeepEqual(said.Status, clusterv1alpha1.ClusterStatus{}) {
 			next.Status = old.Status
 		}
 	}
@@ -191,7 +201,7 @@ func (p *pass) member(said, old *clusterv1alpha1.Cluster, facts MemberFacts, see
 			next.Status.NodeSummary, next.Status.ResourceSummary, next.Status.NodeCapacity = facts.Nodes, facts.Resources, facts.NodeCapacity
 		}
 	}
-	next.Spec.Taints = p.taints(next, old)
+	next.Spec.Taints = p.taints(next, old, claimed.paused)
 	return next
 }
 

@@ -102,3 +102,17 @@ spec: {resourceSelectors: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomRes
 	w.push(fleet(1) + file("w.yaml", crd, widget, policy))
 	want(t, "placed", w.placed("default/w-widget"), "m1")
 }
+
+// A member that was met is what the record says, also to who decides without looking: the status in a manifest is
+// of some other day.
+func TestTheRecordOfAMemberThatWasMetGoesBeforeItsManifest(t *testing.T) {
+	w := newWorld(t)
+	said := fleet(1) + "status: {kubernetesVersion: v1.0.0}\n"
+	version := func(d *decide.Decision) string { return d.Next.Members["m1"].Status.KubernetesVersion }
+	want(t, "never met", version(decideOnce(w, said)), "v1.0.0")
+	w.look("m1")
+	w.facts("m1", func(f *decide.MemberFacts) { f.UID, f.Version = "uid", "v1.36.1" })
+	w.push(said)
+	w.seen = decide.Observations{}
+	want(t, "met", version(decideOnce(w, strings.Replace(said, "v1.0.0", "v1.2.3", 1))), "v1.36.1")
+}

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -31,15 +34,18 @@ type Memo struct {
 	earlier   *manifest.Cache            // of trees that are not the newest
 	trees     map[string][]manifest.Unit // by hash of the whole tree; the trees of the last pass
 	reading   reading
-	compiled  *compiled
-	mended    *compiled // with last good versions in the place of what cannot be used
-	fleet     *fleet
-	seen      map[string]MemberFacts // by member, when statuses were looked at
-	bindings  map[api.ID]*bindingMemo
-	rendered  map[record.BindingKey]*rendered
-	works     map[workKey]*workMemo
-	templates map[*manifest.Object]prepared // by the object as read
-	hashes    map[*manifest.Object]string   // by the template
+	// registrations are those of the last pass, and registered counts how often they were others.
+	registrations []Registration
+	registered    int
+	compiled      *compiled
+	mended        *compiled // with last good versions in the place of what cannot be used
+	fleet         *fleet
+	seen          map[string]MemberFacts // by member, when statuses were looked at
+	bindings      map[api.ID]*bindingMemo
+	rendered      map[record.BindingKey]*rendered
+	works         map[workKey]*workMemo
+	templates     map[*manifest.Object]prepared // by the object as read
+	hashes        map[*manifest.Object]string   // by the template
 }
 
 // prepared is a template with the defaults that an API server fills in.
@@ -68,6 +74,12 @@ func (m *Memo) serve(o Options) {
 		*m = *NewMemo()
 		m.options = o
 	}
+}
+
+// Read reads a source ahead of its decision under the same options.
+func (m *Memo) Read(fsys fs.FS, o Options) {
+	m.serve(o.withDefaults())
+	m.parse(fsys, m.manifests)
 }
 
 // keptTrees bounds the parsed trees that are kept: the newest, the one before, and files held.
@@ -121,6 +133,8 @@ type compiled struct {
 	priorities part[map[string]int32]
 	others     part[struct{}]
 	findings   []render.Finding
+	// registered is the version of the registrations that it was made with.
+	registered int
 }
 
 // part is what objects of some kinds compile to.
@@ -147,10 +161,10 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	last := *kept
 	if last == nil {
 		last = &compiled{}
-	} else if slices.Equal(last.objects, objects) {
+	} else if slices.Equal(last.objects, objects) && last.registered == m.registered {
 		return last
 	}
-	c := &compiled{objects: objects, all: make(map[api.ID]*manifest.Object, len(objects))}
+	c := &compiled{objects: objects, registered: m.registered, all: make(map[api.ID]*manifest.Object, len(objects))}
 	var policies, overrides, rules, clusters, orders, taints, quotas, priorities, others []*manifest.Object
 	for _, o := range objects {
 		c.all[o.ID.Unversioned()] = o
@@ -194,7 +208,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.quotas = last.quotas.again(m, quotas, compileQuotas)
 	c.others = last.others.again(m, others, ignored)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
-	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.priorities.findings, c.others.findings, c.unused())
+	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.priorities.findings, c.others.findings, c.unused(m.registrations))
 	*kept = c
 	return c
 }
@@ -352,7 +366,7 @@ func (p *pass) inputsOf(b *bound) bindingMemo {
 }
 
 // unused are warnings of policies that do nothing.
-func (c *compiled) unused() []render.Finding {
+func (c *compiled) unused(registrations []Registration) []render.Finding {
 	templates := make([]policy.Template, len(c.templates))
 	for i, t := range c.templates {
 		templates[i] = policy.Template{ID: t.ID, Labels: labelsOf(t.Content)}
@@ -360,6 +374,9 @@ func (c *compiled) unused() []render.Finding {
 	members := make([]affinity.Cluster, len(c.clusters.value))
 	for i, r := range c.clusters.value {
 		members[i] = affinity.Of(r.cluster)
+	}
+	for _, r := range registrations {
+		members = append(members, affinity.Of(r.registered(&clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: r.Name}})))
 	}
 	return slices.Concat(c.policies.value.Unused(templates), c.policies.value.Tied(templates), c.policies.value.Dangling(members, c.overrides.value.Has),
 		idleOrders(c.orders.value, c.templates), c.overrides.value.Uncovered(c.templates), c.overrides.value.Unused(templates, members))

@@ -82,6 +82,10 @@ const (
 	ReasonUnreachable = "Unreachable"
 	// ReasonForeign: the member's UID is not the recorded one; nothing is written there.
 	ReasonForeign = "ForeignMember"
+	// ReasonPaused: the member's registration says that nothing is to be written there for now.
+	ReasonPaused = "Paused"
+	// ReasonNotAllowed: the member's registration does not let the object's namespace be written to.
+	ReasonNotAllowed = "NotAllowed"
 	// ReasonFailed: anything else; Message has the API's words.
 	ReasonFailed = "Failed"
 )

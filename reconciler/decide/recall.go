@@ -16,10 +16,11 @@ import (
 )
 
 // Repeat is the input of the decision that made next of prev, with what was observed and what webhooks
-// answered then, as far as it is on record. The rest is in's: source, time, and options.
+// answered then, and with the registrations that were in force, as far as it is on record. The rest is in's: source, time, and options.
 func Repeat(in Input, prev, next *record.State) Input {
 	in.Previous, in.Recorded, in.Answers, in.Memo = prev, next, nil, nil
 	in.Seen = Recall(prev, next, in.Edited)
+	in.Registered = &Registrations{Clusters: recordedRegistrations(next)}
 	return in
 }
 
@@ -43,6 +44,10 @@ func Differ(a, b *record.State) ([]string, error) {
 func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Observations {
 	seen := Observations{Members: map[string]MemberFacts{}}
 	members := maps.Clone(next.Members)
+	had := map[string]bool{}
+	for _, w := range prev.Works {
+		had[w.Member] = true
+	}
 	for name, c := range prev.Members {
 		if members[name] == nil {
 			members[name] = c // it left, as nothing of ours was there any more
@@ -57,6 +62,9 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			Ready: ready.Status, Reason: ready.Reason, Message: ready.Message, Since: ready.LastTransitionTime.UTC(),
 			UID: c.Spec.ID, Version: c.Status.KubernetesVersion, APIs: c.Status.APIEnablements,
 			Nodes: c.Status.NodeSummary, Resources: c.Status.ResourceSummary, NodeCapacity: c.Status.NodeCapacity, Copies: map[api.ID]CopyFacts{},
+		}
+		if next.Members[name] == nil && had[name] {
+			facts.Ready = metav1.ConditionFalse // what it had at the time is given up for one that does not answer alone
 		}
 		facts.APIsComplete = slices.ContainsFunc(c.Status.Conditions, isComplete)
 		seen.Members[name] = facts

@@ -88,8 +88,8 @@ func approves(message string) bool {
 	return false
 }
 
-// retireOn retires the works at paths, which are sorted, of a member. Was is how many it had, less what people let
-// go since the brake took hold.
+// retireOn retires the works at paths, which are sorted, of a member. Was is how many it had, and how
+// many of them went since the brake took hold.
 func (p *pass) retireOn(member string, paths []string, was record.Braked, placed map[api.ID]bool) {
 	total := was.Works
 	works, preserve, left := make([]record.Work, len(paths)), make([]bool, len(paths)), make([]bool, len(paths))
@@ -131,8 +131,10 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 		}
 		if by, ok := p.Previous.Meta.DeletionApproved(paths[i]); ok && why != "" {
 			why = ""
-			was.Approved++
 			p.approvers[member] = by
+		}
+		if why == "" && !preserve[i] && !left[i] {
+			was.Approved++ // what goes now makes what is held no fewer in the next pass
 		}
 		counted = counted || why != "" && (many || doomed >= total)
 		if why != "" {
@@ -155,7 +157,7 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 		p.next.Meta.Braked = append(p.next.Meta.Braked, record.Braked{Member: member, Works: total, Approved: was.Approved})
 	}
 	if n := len(p.Held); n > 0 && p.Held[n-1].Cluster == member {
-		p.find(render.Finding{Severity: render.Warning, Code: "deletion-held", Object: "Cluster " + member,
+		p.find(render.Finding{Severity: render.Warning, Code: CodeDeletionHeld, Object: "Cluster " + member,
 			Message: fmt.Sprintf("%s; held until \"godwit approve\" lets it go, or a source commit with the trailer %q", p.Held[n-1].Message, approval)})
 	}
 }
@@ -184,8 +186,10 @@ func (p *pass) left(member string, id api.ID) bool {
 
 // preserves tells whether the binding that placed the object wants it to stay on the member. A work
 // that was read from the branch does not say so itself.
-func (p *pass) preserves(id api.ID) bool {
-	b := p.Previous.Bindings[record.BindingOf(id)]
+func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) }
+
+func preserved(s *record.State, id api.ID) bool {
+	b := s.Bindings[record.BindingOf(id)]
 	return b != nil && b.Spec.PreserveResourcesOnDeletion != nil && *b.Spec.PreserveResourcesOnDeletion
 }
 

@@ -305,3 +305,19 @@ func TestMemberThatLeaves(t *testing.T) {
 		want(t, "leaving", w.state.Members["m2"].DeletionTimestamp != nil, false)
 	})
 }
+
+// What goes in the pass that holds the last works of a member, as it runs elsewhere, lets them go in no later one.
+func TestLastWorksStayHeldWhenTheOthersAreGone(t *testing.T) {
+	w := newWorld(t)
+	w.options.MaxDeletePercent = 50
+	source := func(others string) string {
+		return fleet(2) + file("c.yaml", configMap("b", "x"), configMap("c", "x"), policyFor("b", "ConfigMap b", only(others)), policyFor("c", "ConfigMap c", only(others)), policyFor("a", "ConfigMap a", only("m2")))
+	}
+	w.push(source("m1, m2") + file("a.yaml", configMap("a", "x")))
+	for pass, d := range []*decide.Decision{w.push(source("m1")), w.pass(), w.pass()} {
+		if len(d.Held) != 1 || d.Held[0].Path != "works/m2/default/configmap_a.yaml" {
+			t.Errorf("pass %d holds %v, want the last work of m2", pass, d.Held)
+		}
+	}
+	want(t, "works", w.works(), []string{"m1/default/configmap_b", "m1/default/configmap_c", "m2/default/configmap_a"})
+}

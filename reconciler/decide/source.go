@@ -15,8 +15,8 @@ import (
 // read fills p.input. Where the newest version of an object cannot be used, the last good one stands
 // in for it, and state.yaml remembers from which commit it is.
 func (p *pass) read() {
-	tree, scopes := treeHash(p.Source.FS), p.scopes()
-	if last := &p.Memo.reading; last.tree == tree && tree != "" && maps.Equal(last.scopes, scopes) {
+	tree, scopes, before := treeHash(p.Source.FS), p.scopes(), len(p.Findings)
+	if last := &p.Memo.reading; last.tree == tree && tree != "" && maps.Equal(last.scopes, scopes) && last.registered == p.Memo.registered {
 		p.input, p.next.Meta.Held = last.compiled, nil
 		p.find(last.findings...)
 		return
@@ -68,7 +68,7 @@ func (p *pass) read() {
 	}
 	p.Memo.reading = reading{}
 	if whole {
-		p.Memo.reading = reading{tree, scopes, p.input, slices.Clone(p.Findings)}
+		p.Memo.reading = reading{tree, scopes, p.Memo.registered, p.input, slices.Clone(p.Findings[before:])}
 	}
 
 	p.next.Meta.Held = nil
@@ -80,10 +80,11 @@ func (p *pass) read() {
 
 // reading is what a source without errors came to, by its tree and the scopes of kinds.
 type reading struct {
-	tree     string
-	scopes   map[string]bool
-	compiled *compiled
-	findings []render.Finding
+	tree       string
+	scopes     map[string]bool
+	registered int
+	compiled   *compiled
+	findings   []render.Finding
 }
 
 // replace exchanges objects that cannot be used by their last good version. Without one they stay as

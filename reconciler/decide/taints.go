@@ -50,8 +50,8 @@ func compileTaintPolicies(objects []*manifest.Object) ([]*taintPolicy, []render.
 // with the time it was put on.
 //
 // Differs from Karmada: a member that is not ready or unreachable gets NoExecute besides NoSchedule
-// (differences, row 2).
-func (p *pass) taints(next, old *clusterv1alpha1.Cluster) []corev1.Taint {
+// (differences, row 2). One that is paused gets NoSchedule alone.
+func (p *pass) taints(next, old *clusterv1alpha1.Cluster, paused bool) []corev1.Taint {
 	taints := slices.Clone(next.Spec.Taints)
 	add := func(t corev1.Taint) bool {
 		if slices.ContainsFunc(taints, sameTaint(t)) {
@@ -65,7 +65,7 @@ func (p *pass) taints(next, old *clusterv1alpha1.Cluster) []corev1.Taint {
 	key := outageKeys[ready.Status]
 	if key != "" {
 		add(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
-		if !p.Options.CompatKarmada {
+		if !p.Options.CompatKarmada && !paused {
 			add(corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute})
 		}
 	}

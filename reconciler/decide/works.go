@@ -97,6 +97,7 @@ type works struct {
 	renderer *work.Renderer
 	needed   map[string]map[string]bool // member -> namespaces
 	now      rendered                   // of the binding that is being rendered
+	twin     *workMemo                  // the last one made, which other members may get as well; nil if there is none
 }
 
 func (w *works) binding(b *bound) {
@@ -276,6 +277,14 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 			return had.work, override.Result{Effects: had.effects}, nil
 		}
 	}
+	// Most members of a binding get the same object. What is on record of a Secret depends on the member's earlier one.
+	if !c.Explain && !w.asks(c.ID) && !work.IsSecret(c.ID) && w.twin != nil && sameInputs(w.twin, &want) {
+		want.work, want.effects = w.twin.work, w.twin.effects
+		want.work.Path, want.work.Member = record.WorkPath(c.Cluster.Name, want.work.ID), c.Cluster.Name
+		w.effects.Add(want.effects)
+		w.Memo.works[key] = &want
+		return want.work, override.Result{Effects: want.effects}, nil
+	}
 	rendered, err := w.renderer.Render(c)
 	if err != nil {
 		return record.Work{}, rendered.Overrides, err
@@ -283,7 +292,7 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
 	want.effects = rendered.Overrides.Effects
 	w.effects.Add(want.effects)
-	w.Memo.works[key] = &want
+	w.Memo.works[key], w.twin = &want, &want
 	return want.work, rendered.Overrides, nil
 }
 
@@ -295,6 +304,9 @@ func sameInputs(a, b *workMemo) bool {
 // recorded is the work of an object: its text, which for a Secret has no values in it, and its hash.
 func (w *works) recorded(member string, id api.ID, o api.Object) record.Work {
 	r := record.Work{Path: record.WorkPath(member, id), Member: member, ID: id, Object: o}
+	if w.Options.unwritten {
+		return r
+	}
 	shown := o
 	if work.IsSecret(id) {
 		shown = work.Redact(o, w.Options.SecretKey)

@@ -73,9 +73,11 @@ type world struct {
 	seen    decide.Observations
 	options decide.Options
 	answers *decide.Answers
-	memo    *decide.Memo
-	pushes  int
-	edited  map[record.BindingKey]time.Time // by people since the last pass
+	// registered is what the management cluster says; nil means that nobody asks it.
+	registered *decide.Registrations
+	memo       *decide.Memo
+	pushes     int
+	edited     map[record.BindingKey]time.Time // by people since the last pass
 }
 
 func newWorld(t testing.TB) *world {
@@ -142,7 +144,7 @@ func (w *world) pass() *decide.Decision {
 
 func (w *world) next(previous *record.State, memo *decide.Memo) *decide.Decision {
 	w.Helper()
-	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Edited: w.edited, Seen: w.seen, Now: w.now, Options: w.options, Answers: w.answers, Memo: memo})
+	d, err := decide.Next(decide.Input{Source: w.source, Past: w.past, Previous: previous, Edited: w.edited, Seen: w.seen, Registered: w.registered, Now: w.now, Options: w.options, Answers: w.answers, Memo: memo})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -29,7 +29,8 @@
 //     only once everything in them is gone.
 //
 // What to apply where is decided in reconciler/decide, how one object is applied in reconciler/apply.
-// Credentials come from a [Lookup]; [Kubeconfig] is the one that reads kubeconfig files.
+// Credentials come from a [Lookup]; [Kubeconfig] is the one that reads kubeconfig files, and package registry has
+// the one that reads Secrets of a management cluster.
 //
 // All methods may be called from many goroutines.
 package member

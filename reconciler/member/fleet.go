@@ -34,6 +34,9 @@ type Desired struct {
 	RecordedUID string
 	// Paused: nothing is written; what is there is still observed.
 	Paused bool
+	// Registration is what the management cluster says of the member: it may be paused there, or limited
+	// to some namespaces. The zero value says nothing.
+	Registration decide.Registration
 	// Works and Retired by identity without version. What is in both is a work.
 	Works   map[api.ID]Work
 	Retired map[api.ID]Retired

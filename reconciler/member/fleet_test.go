@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -854,5 +855,76 @@ func BenchmarkSetAndObserveUnchanged(b *testing.B) {
 	for b.Loop() {
 		fleet.Set(desired)
 		fleet.Observe()
+	}
+}
+
+func TestARegistrationPausesAMemberAndLimitsItsNamespaces(t *testing.T) {
+	w := newWorld(t, "kube02")
+	register := func(r decide.Registration) {
+		d := w.desired["kube02"]
+		d.Registration = r
+		w.desired = maps.Clone(w.desired)
+		w.desired["kube02"] = d
+		w.fleet.Set(w.desired)
+	}
+	settings := configMap(t, "settings", "1")
+	reason := func(want string) {
+		t.Helper()
+		w.eventually("it is "+want, func(seen decide.Observations) bool {
+			return seen.Members["kube02"].Copies[settings.ID.Unversioned()].Reason == want && w.fleet.Quiet()
+		})
+	}
+	register(decide.Registration{Name: "kube02", Secret: "argocd/kube02", Namespaces: []string{"elsewhere"}})
+	w.want("kube02", settings)
+	reason(decide.ReasonNotAllowed)
+	register(decide.Registration{Name: "kube02", Secret: "argocd/kube02", Paused: true})
+	reason(decide.ReasonPaused)
+	if n := w.writes("kube02"); n != 0 {
+		t.Errorf("%d writes, want 0", n)
+	}
+	register(decide.Registration{Name: "kube02", Secret: "argocd/kube02", Namespaces: []string{"elsewhere", "default"}})
+	w.applied("kube02")
+	register(decide.Registration{Name: "kube02", Secret: "argocd/kube02", Namespaces: []string{"elsewhere"}})
+	settings = configMap(t, "settings", "2")
+	w.want("kube02", settings)
+	reason(decide.ReasonNotAllowed)
+	register(decide.Registration{})
+	w.applied("kube02")
+}
+
+// unknowing is a lookup that cannot tell yet.
+type unknowing struct{ Lookup }
+
+func (unknowing) Find(context.Context, *clusterv1alpha1.Cluster) (*rest.Config, string, error) {
+	return nil, "", fmt.Errorf("%w: nobody answers", ErrNotYet)
+}
+
+func TestAMemberWhoseCredentialsCannotBeKnownYetIsNotJudged(t *testing.T) {
+	w := newWorld(t, "kube02")
+	f := New(unknowing{}, w.options)
+	defer f.Close(t.Context())
+	f.Set(w.desired)
+	m := f.members["kube02"]
+	m.check()
+	if seen := f.Observe(); len(seen.Members) != 0 {
+		t.Errorf("Observe() = %+v, want nothing", seen)
+	}
+}
+
+func TestCredentialsFollowNoRedirectToAnotherHost(t *testing.T) {
+	w := newWorld(t, "kube02")
+	var asked atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer other.Close()
+	first := httptest.NewServer(http.RedirectHandler(other.URL+"/readyz", http.StatusTemporaryRedirect))
+	defer first.Close()
+	w.lookup.set("kube02", &rest.Config{Host: first.URL, BearerToken: "secret"})
+	w.fleet.Set(w.desired)
+	w.eventually("the member is not ready", func(seen decide.Observations) bool {
+		ready := seen.Members["kube02"].Ready
+		return ready != "" && ready != metav1.ConditionTrue
+	})
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the other host got %d requests", n)
 	}
 }

@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -61,6 +62,7 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	if err != nil {
 		return nil, err
 	}
+	plain.CheckRedirect = stayOnHost
 	lasting := *plain
 	lasting.Transport = throttle{plain.Transport, throttled}
 	timed := lasting
@@ -85,6 +87,17 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 		return nil, err
 	}
 	return l, nil
+}
+
+// stayOnHost follows no redirect to another host: credentials are sent with every request.
+func stayOnHost(r *http.Request, via []*http.Request) error {
+	switch first := via[0].URL; {
+	case r.URL.Host != first.Host || r.URL.Scheme != first.Scheme:
+		return fmt.Errorf("%s redirects to another host, %s, which is not followed", first.Host, r.URL.Host)
+	case len(via) >= 10:
+		return errors.New("stopped after 10 redirects")
+	}
+	return nil
 }
 
 // throttle reports answers 429.

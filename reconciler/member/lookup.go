@@ -25,12 +25,16 @@ import (
 type Lookup interface {
 	// Find gives the way to a member and a version that changes when the credentials do. It is asked
 	// before every probe, by many members at once. The error is [ErrNoCredentials] if it is
-	// certain that there are none; after any other error what was found last stays in use.
+	// certain that there are none; after any other error what was found last stays in use. With
+	// [ErrNotYet] a member that was never looked at is left alone.
 	Find(ctx context.Context, c *clusterv1alpha1.Cluster) (config *rest.Config, version string, err error)
 }
 
 // ErrNoCredentials: there are no credentials for the member.
 var ErrNoCredentials = errors.New("no credentials")
+
+// ErrNotYet: it cannot be told yet what the credentials are, which says nothing about the member.
+var ErrNotYet = errors.New("the credentials are not known yet")
 
 // AnnotationContext on a Cluster names the kubeconfig context, if it is not the member's name.
 const AnnotationContext = "godwit.dev/kubeconfig-context"

@@ -139,7 +139,7 @@ func (m *member) check() bool {
 	m.mu.Unlock()
 
 	result, l, who := m.examine(cluster, l, who, known)
-	if m.ctx.Err() != nil {
+	if m.ctx.Err() != nil || result.Status == "" {
 		return false
 	}
 	now := m.options.Clock.Now()
@@ -175,7 +175,7 @@ func (m *member) check() bool {
 }
 
 // examine looks at the member without changing anything of it: are there credentials, is it ready,
-// and, unless that is known and not old, who is it.
+// and, unless that is known and not old, who is it. A result without a status means that it cannot be looked at yet.
 func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity, known bool) (observe.Result, *link, identity) {
 	failed := func(err error) observe.Result {
 		return observe.Result{Status: metav1.ConditionFalse, Reason: observe.ReasonCollectionFailed, Message: err.Error()}
@@ -184,6 +184,8 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	defer cancel()
 	config, version, err := m.lookup.Find(ctx, cluster)
 	switch {
+	case errors.Is(err, ErrNotYet) && l == nil:
+		return observe.Result{}, nil, who
 	case errors.Is(err, ErrNoCredentials), err != nil && l == nil:
 		return failed(err), nil, who
 	case err != nil:
@@ -268,6 +270,9 @@ func (m *member) regate() {
 	case expected != "" && m.who.uid != expected:
 		m.gate = gate{closed: true, all: true, reason: decide.ReasonForeign, message: fmt.Sprintf(
 			"this is another cluster: its kube-system namespace has UID %s, recorded is %s; nothing is written until it is adopted", m.who.uid, expected)}
+	case m.desired.Registration.Paused:
+		m.gate = gate{closed: true, reason: decide.ReasonPaused, message: fmt.Sprintf(
+			"Secret %s has the annotation argocd.argoproj.io/skip-reconcile: nothing is written to this member", m.desired.Registration.Secret)}
 	default:
 		m.gate = gate{closed: m.desired.Paused}
 	}
@@ -461,9 +466,15 @@ func (m *member) set(d Desired) {
 	if reregistered {
 		m.capacity.at = time.Time{} // it may have other models
 	}
-	regate := m.desired.RecordedUID != d.RecordedUID || m.desired.Paused != d.Paused
+	limits := !reflect.DeepEqual(m.desired.Registration, d.Registration)
+	regate := m.desired.RecordedUID != d.RecordedUID || m.desired.Paused != d.Paused || limits
 	m.desired = d
 	now := m.options.Clock.Now()
+	for id, c := range m.copies {
+		if limits && c.facts.Reason == decide.ReasonNotAllowed {
+			m.enqueue(id, c, now)
+		}
+	}
 	targets := scaleTargets(d.Works)
 	changed, named := false, len(d.Works)
 	for id, w := range d.Works {

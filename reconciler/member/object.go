@@ -122,6 +122,13 @@ func (m *member) begin(id api.ID) (object, *link, bool) {
 		c.tried = true
 		return object{}, nil, false
 	}
+	if why := m.desired.Registration.Refuses(id.Namespace); why != "" && c.work != nil {
+		c.tried = true
+		before := c.facts
+		c.facts.Reason, c.facts.Message = decide.ReasonNotAllowed, why
+		m.told(before, c.facts)
+		return object{}, nil, false
+	}
 	return *c, m.link, true
 }
 

@@ -1,6 +1,7 @@
 package membertest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -33,6 +35,7 @@ var controllers = map[string]func(*Server, change) error{
 	"ConfigMap": (*Server).failures,
 	"CustomResourceDefinition.apiextensions.k8s.io": (*Server).definition,
 	"Namespace":        (*Server).namespace,
+	"Secret":           (*Server).accountToken,
 	"DaemonSet.apps":   (*Server).workload,
 	"Deployment.apps":  (*Server).workload,
 	"ReplicaSet.apps":  (*Server).workload,
@@ -191,6 +194,25 @@ func (s *Server) namespace(c change) error {
 		}
 	}
 	return nil
+}
+
+// accountToken fills in the token of a service account, which is the one that all have here.
+func (s *Server) accountToken(c change) error {
+	if c.after == nil || c.after.Object["type"] != "kubernetes.io/service-account-token" || s.kinds[c.objects.resource.groupResource()].objects[c.after.key] != c.after {
+		return nil
+	}
+	account := key{c.after.namespace, c.after.GetAnnotations()["kubernetes.io/service-account.name"]}
+	data, _ := c.after.Object["data"].(map[string]any)
+	if s.kinds[schema.GroupResource{Resource: "serviceaccounts"}].objects[account] == nil || data["token"] != nil {
+		return nil
+	}
+	next := c.after.DeepCopy()
+	next.Object["data"] = map[string]any{
+		"token": base64.StdEncoding.EncodeToString([]byte(s.Token())), "ca.crt": base64.StdEncoding.EncodeToString(s.authority),
+		"namespace": base64.StdEncoding.EncodeToString([]byte(account.namespace)),
+	}
+	_, err := s.put(c.objects, c.after, next.Object)
+	return err
 }
 
 // definition serves the kind of a CustomResourceDefinition, and removes the objects of one being deleted.

@@ -16,7 +16,8 @@
 //
 // What is not: there are no pods and no ReplicaSets. Deployments, StatefulSets,
 // DaemonSets, ReplicaSets and Jobs get the status they would have once their
-// pods run, in the moment they are written; see [Server.Fail] for the contrary.
+// pods run, in the moment they are written; see [Server.Fail] for the contrary. The tokens of all service accounts are
+// the one that everybody has.
 // A Namespace or CustomResourceDefinition that is deleted is gone at once. Who
 // has the token may do everything; there is no RBAC, no CEL, no webhook, no quota, no
 // OpenAPI document and no protobuf. Nothing survives [Server.Close].

@@ -145,7 +145,7 @@ func (s *Server) versionInfo() version.Info {
 // authenticate tells who asks, by the rules of an API server with one user, who may do all.
 func (s *Server) authenticate(r *http.Request, parts []string) error {
 	switch token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); {
-	case ok && token == s.token:
+	case ok && token == s.Token():
 		return nil
 	case ok:
 		return apierrors.NewUnauthorized("Unauthorized")

@@ -38,19 +38,20 @@ type Options struct {
 
 // Server is a simulated member. Its methods may be called from many goroutines.
 type Server struct {
-	name, token, gitVersion string
-	clock                   func() time.Time
-	http                    *http.Server // nil while it is down
-	tls                     *tls.Config
-	authority               []byte // PEM
-	gate                    *gate
-	life                    sync.Mutex // one Down or Up at a time; guards http
-	serving                 sync.WaitGroup
-	handlers                sync.RWMutex // read-locked by each handler while it runs
-	down                    atomic.Bool
-	notReady                atomic.Bool
-	intercept               atomic.Pointer[func(*http.Request) *metav1.Status]
-	counts                  counters
+	name, gitVersion string
+	token            atomic.Pointer[string]
+	clock            func() time.Time
+	http             *http.Server // nil while it is down
+	tls              *tls.Config
+	authority        []byte // PEM
+	gate             *gate
+	life             sync.Mutex // one Down or Up at a time; guards http
+	serving          sync.WaitGroup
+	handlers         sync.RWMutex // read-locked by each handler while it runs
+	down             atomic.Bool
+	notReady         atomic.Bool
+	intercept        atomic.Pointer[func(*http.Request) *metav1.Status]
+	counts           counters
 
 	mu          sync.RWMutex // guards what follows
 	version     uint64       // the latest resourceVersion
@@ -73,7 +74,6 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		name:       cmp.Or(o.Name, "member"),
-		token:      cmp.Or(o.Token, rand.Text()),
 		gitVersion: cmp.Or(o.Version, "v1.36.1"),
 		clock:      o.Clock,
 		version:    1,
@@ -85,6 +85,7 @@ func New(o Options) *Server {
 		uids:        make(map[types.UID]ref),
 		inNamespace: make(map[string]int),
 	}
+	s.SetToken(cmp.Or(o.Token, rand.Text()))
 	if s.clock == nil {
 		s.clock = time.Now
 	}
@@ -156,11 +157,14 @@ func (s *Server) Name() string { return s.name }
 func (s *Server) URL() string { return "https://" + s.gate.address() }
 
 // Token returns what clients authenticate with.
-func (s *Server) Token() string { return s.token }
+func (s *Server) Token() string { return *s.token.Load() }
+
+// SetToken has clients authenticate with another one: what has the old one is not let in any more.
+func (s *Server) SetToken(token string) { s.token.Store(&token) }
 
 // RestConfig returns how to reach the member, without a limit on the rate of requests.
 func (s *Server) RestConfig() *rest.Config {
-	return &rest.Config{Host: s.URL(), BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.authority}, QPS: -1}
+	return &rest.Config{Host: s.URL(), BearerToken: s.Token(), TLSClientConfig: rest.TLSClientConfig{CAData: s.authority}, QPS: -1}
 }
 
 // Kubeconfig returns a kubeconfig with one context, of the name given.
@@ -189,7 +193,7 @@ func kubeconfig(servers map[string]*Server) clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	for name, s := range servers {
 		config.Clusters[name] = &clientcmdapi.Cluster{Server: s.URL(), CertificateAuthorityData: s.authority}
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: s.token}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: s.Token()}
 		config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 		config.CurrentContext = name
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,15 +18,17 @@ import (
 )
 
 // Kinds of what may wait for a person: deletions that the brake on them holds, all evictions while the brake on those
-// is on, and a copy that an eviction with purge mode Never left behind.
+// is on, a copy that an eviction with purge mode Never left behind, and a history of the source that does not come after
+// the commit in force.
 const (
 	WaitingDeletions  = "Deletions"
 	WaitingFailover   = "Failover"
 	WaitingPurgeNever = "PurgeNever"
+	WaitingRewrite    = "SourceRewrite"
 )
 
 // WaitingKinds are all of them.
-var WaitingKinds = []string{WaitingDeletions, WaitingFailover, WaitingPurgeNever}
+var WaitingKinds = []string{WaitingDeletions, WaitingFailover, WaitingPurgeNever, WaitingRewrite}
 
 // Waiting is one thing that goes on when a person approves it.
 type Waiting struct {
@@ -36,6 +37,9 @@ type Waiting struct {
 	// Binding is "namespace/name"; empty for what no binding placed.
 	Binding  string    `json:"binding,omitempty"`
 	Resource *Resource `json:"resource,omitempty"`
+	// From and To are the commit of the source in force and the one to go on from; empty for what is not about that.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
 	// Since is when it began to wait; nil where the record does not say.
 	Since   *time.Time `json:"since,omitempty"`
 	Message string     `json:"message"`
@@ -67,6 +71,9 @@ func Waits(d *decide.Decision, s *record.State) []Waiting {
 			w.Binding = key.String()
 		}
 		waits = append(waits, w)
+	}
+	if r := d.Refused; r != nil && r.Code == decide.CodeRewritten {
+		waits = append(waits, Waiting{Kind: WaitingRewrite, From: r.InForce, To: string(r.Revision), Message: r.Message})
 	}
 	if b := s.Meta.FailoverBrake; b != nil && !b.Approved {
 		since := b.Since.UTC()
@@ -153,6 +160,8 @@ func Approve(s *record.State, list []Waiting, by string, now time.Time) (files [
 			brake := *meta.FailoverBrake
 			brake.Approved = true
 			meta.FailoverBrake = &brake
+		case WaitingRewrite:
+			meta.Rewrite = &record.Rewrite{From: w.From, To: w.To, Time: at, By: by}
 		case WaitingPurgeNever:
 			key := named[w.Binding]
 			b := *next.Bindings[key]
@@ -203,23 +212,27 @@ func (w Waiting) String() string {
 		return "the deletion of " + w.Resource.String() + " on " + w.Cluster
 	case WaitingFailover:
 		return "evictions that the brake holds"
+	case WaitingRewrite:
+		return fmt.Sprintf("the source going on from %.7s to %.7s", w.From, w.To)
 	}
 	return "the deletion of the copy of " + w.Resource.String() + " left on " + w.Cluster
 }
 
 // WaitingText prints a list as a table for a terminal.
-func WaitingText(w io.Writer, waits []Waiting) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, "KIND\tCLUSTER\tOBJECT\tSINCE\tMESSAGE")
+func WaitingText(w io.Writer, s Style, waits []Waiting) error {
+	rows := [][]string{{"KIND", "CLUSTER", "OBJECT", "SINCE", "MESSAGE"}}
 	for _, x := range waits {
 		object, since := "-", "-"
+		if x.To != "" {
+			object = fmt.Sprintf("%.7s -> %.7s", x.From, x.To)
+		}
 		if x.Resource != nil {
-			object = flat(x.Resource.String())
+			object = x.Resource.String()
 		}
 		if x.Since != nil {
 			since = x.Since.Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", x.Kind, cmp.Or(flat(x.Cluster), "-"), object, since, flat(x.Message))
+		rows = append(rows, []string{x.Kind, cmp.Or(x.Cluster, "-"), object, since, x.Message})
 	}
-	return t.Flush()
+	return Table(w, s, rows)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
@@ -160,5 +162,40 @@ func TestAnApprovedBrakeWaitsNoMore(t *testing.T) {
 	s.Meta.FailoverBrake.Approved = true
 	if got := short(report.Waits(d, s)); strings.Contains(got, "Failover") {
 		t.Errorf("it waits still:\n%s", got)
+	}
+}
+
+// A history of the source that was rewritten waits for a word that names it, and one that nobody signed does not.
+func TestARewrittenSourceIsApprovedByItsCommit(t *testing.T) {
+	s := record.New()
+	s.Meta.Source.Commit = strings.Repeat("a", 40)
+	d := &decide.Decision{Refused: &decide.Refusal{Code: decide.CodeRewritten, InForce: s.Meta.Source.Commit, Revision: gitstate.Revision(strings.Repeat("b", 40)), Message: "rewritten"}}
+	waits := report.Waits(d, s)
+	if len(waits) != 1 || waits[0].Kind != report.WaitingRewrite {
+		t.Fatalf("what waits is %v", waits)
+	}
+	var text strings.Builder
+	if err := report.WaitingText(&text, report.Style{}, waits); err != nil || !strings.Contains(text.String(), "SourceRewrite   -         aaaaaaa -> bbbbbbb   -       rewritten") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	files, subject, _, err := report.Approve(s, waits, "Ada", noon)
+	if err != nil || len(files) != 1 || subject != "approve: the source going on from aaaaaaa to bbbbbbb" {
+		t.Fatalf("%v, %q, %v", files, subject, err)
+	}
+	next, problems, err := record.Decode(fstest.MapFS{files[0].Path: {Data: files[0].Data}})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	want := &record.Rewrite{From: d.Refused.InForce, To: string(d.Refused.Revision), By: "Ada", Time: metav1.NewTime(noon)}
+	if got := next.Meta.RewriteApproved(); !got.Same(want) {
+		t.Errorf("approved is %+v, want %+v", got, want)
+	}
+	later := report.Waits(&decide.Decision{Refused: &decide.Refusal{Code: decide.CodeRewritten, InForce: d.Refused.InForce, Revision: "c"}}, s)
+	if still := report.Still(waits, later); len(still) != 0 {
+		t.Errorf("an approval covers what was pushed later: %v", still)
+	}
+	d.Refused.Code = decide.CodeUnverified
+	if waits := report.Waits(d, s); len(waits) != 0 {
+		t.Errorf("a missing signature can be approved: %v", waits)
 	}
 }

@@ -38,8 +38,7 @@ func TestTheSameDiffIsShownOnceWithItsMembers(t *testing.T) {
 	plan.Works[5].Change = decide.Unchanged
 	var got strings.Builder
 	plan.Text(&got, Style{}, false)
-	want := `
-added ConfigMap c on m00, m01, m02, m03, m06, m07, m08, m09, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21 and 8 more
+	want := `added ConfigMap c on m00, m01, m02, m03, m06, m07, m08, m09, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21 and 8 more
 --- /dev/null
 +++ b/works/m00/c.yaml
 @@ -0,0 +1 @@

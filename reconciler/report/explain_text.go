@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/godwit-gitops/godwit/render"
@@ -426,61 +425,53 @@ func (e *Explanation) nextSection() section {
 	return s
 }
 
-// whyWidth is where the last column of a table is broken.
-const whyWidth = 90
-
 // Text prints the explanation as one page.
-func (e *Explanation) Text(w io.Writer, s Style) {
-	for _, line := range e.headline() {
-		fmt.Fprintln(w, flat(line))
+func (e *Explanation) Text(w io.Writer, s Style) error {
+	for i, line := range e.headline() {
+		code := ""
+		if i == 0 {
+			code = title
+		}
+		if err := prose(w, s, "", "  ", code, flat(line)); err != nil {
+			return err
+		}
 	}
 	for _, part := range e.sections() {
-		fmt.Fprintf(w, "\n%s\n", s.paint("1", part.title))
-		printLines(w, part.lines)
-		t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-		for _, row := range part.table {
-			last := len(row) - 1
-			for i, text := range wrap(flat(row[last]), whyWidth) {
-				cells := make([]string, len(row))
-				if i == 0 {
-					for j := range row {
-						cells[j] = flat(row[j])
-					}
-				}
-				cells[last] = text
-				fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
-			}
+		fmt.Fprintf(w, "\n%s\n", s.paint(title, part.title))
+		if err := printLines(w, s, part.lines); err != nil {
+			return err
 		}
-		t.Flush()
-		printLines(w, part.after)
+		if err := table(w, s, 2, part.table); err != nil {
+			return err
+		}
+		if err := printLines(w, s, part.after); err != nil {
+			return err
+		}
 	}
 	if len(e.Findings) > 0 {
-		fmt.Fprintf(w, "\n%s\n", s.paint("1", "Findings"))
+		fmt.Fprintf(w, "\n%s\n", s.paint(title, "Findings"))
 		Findings(w, s, e.Findings)
 	}
+	return nil
 }
 
-// printLines indents lines, which may be indented more themselves.
-func printLines(w io.Writer, lines []string) {
+// printLines indents lines, which may be indented more themselves; those are values before and after.
+func printLines(w io.Writer, s Style, lines []string) error {
 	for _, line := range lines {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		fmt.Fprintln(w, "  "+indent+flat(line))
-	}
-}
-
-// wrap breaks a text at blanks into lines of at most width characters; a longer word stays whole.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
+		text := strings.TrimLeft(line, " ")
+		code := ""
+		switch {
+		case len(text) == len(line):
+		case strings.HasPrefix(text, "+ "):
+			code = good
+		case strings.HasPrefix(text, "- "):
+			code = bad
 		}
-		if line != "" {
-			line += " "
+		if err := prose(w, s, "  "+line[:len(line)-len(text)], "  ", code, flat(text)); err != nil {
+			return err
 		}
-		line += word
 	}
-	return append(lines, line)
+	return nil
 }
 
 // Markdown is the explanation for a pull request or an issue.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,7 +32,9 @@ type Recorded struct {
 	When time.Time
 	// Trailers by key.
 	Trailers map[string]string
-	Files    []RecordedFile
+	// Signature says who signed it and whether that is as it should be; empty if that is not known.
+	Signature string
+	Files     []RecordedFile
 	// Before and After are the trees; only files that count are read in them.
 	Before, After fs.FS
 }
@@ -72,8 +73,13 @@ type Entry struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Author is set for a person's commit.
 	Author string `json:"author,omitempty"`
-	Source string `json:"source,omitempty"`
+	// Signature is that of the commit; empty where nobody said whose keys to trust.
+	Signature string `json:"signature,omitempty"`
+	Source    string `json:"source,omitempty"`
 }
+
+// BadSignature begins the Signature of a commit that is not signed as it should be.
+const BadSignature = "bad: "
 
 // History reads the record, newest commit first. It remembers what it decoded last of each file: the version before
 // a commit is the one after an earlier.
@@ -97,7 +103,7 @@ func NewHistory(q HistoryQuery) *History {
 // Of lists what a commit changed, sorted: bindings first, then members, then the rest. Done means that everything
 // older is out of the query's time. The error is that of a tree that cannot be read.
 func (h *History) Of(c Recorded) (entries []Entry, done bool, err error) {
-	r := reading{History: h, c: c, head: Entry{Commit: c.Commit, Source: c.Trailers["Godwit-Source"],
+	r := reading{History: h, c: c, head: Entry{Commit: c.Commit, Signature: c.Signature, Source: c.Trailers["Godwit-Source"],
 		Reason: cmp.Or(c.Trailers["Godwit-Reason"], string(decide.Operator)), Time: c.When.UTC()}}
 	if c.Trailers["Godwit-Version"] == "" {
 		r.head.Author = cmp.Or(c.Author, "unknown")
@@ -112,7 +118,8 @@ func (h *History) Of(c Recorded) (entries []Entry, done bool, err error) {
 			return nil, false, fmt.Errorf("commit %s: %w", c.Commit, err)
 		}
 	}
-	if len(r.entries) == 0 && !r.quiet && !h.filtered() && (h.q.Status || r.head.Reason != string(decide.Status)) {
+	told := !r.quiet && (h.q.Status || r.head.Reason != string(decide.Status)) || strings.HasPrefix(c.Signature, BadSignature)
+	if len(r.entries) == 0 && !h.filtered() && told {
 		r.add(Entry{}, c.Subject)
 	}
 	return r.entries, false, nil
@@ -176,7 +183,7 @@ func (r *reading) add(e Entry, messages ...string) {
 	if r.head.Author != "" && !slices.Contains(messages, r.c.Subject) {
 		messages = append([]string{r.c.Subject}, messages...)
 	}
-	e.Time, e.Commit, e.Reason, e.Author, e.Source = r.head.Time, r.head.Commit, r.head.Reason, r.head.Author, r.head.Source
+	e.Time, e.Commit, e.Reason, e.Author, e.Source, e.Signature = r.head.Time, r.head.Commit, r.head.Reason, r.head.Author, r.head.Source, r.head.Signature
 	e.Message = strings.Join(slices.DeleteFunc(messages, func(s string) bool { return s == "" }), "; ")
 	if e.From == nil {
 		e.From = []Target{}
@@ -630,7 +637,7 @@ func (r *reading) metaEntries() error {
 		if texts[i], err = fs.ReadFile(tree, record.MetaPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, word := range []string{"braked:", "approvals:", "failoverBrake:"} { // most often there is none of them
+		for _, word := range []string{"braked:", "approvals:", "failoverBrake:", "rewrite:"} { // most often there is none of them
 			told = told || bytes.Contains(texts[i], []byte(word))
 		}
 	}
@@ -668,6 +675,12 @@ func (r *reading) metaEntries() error {
 		}) {
 			r.approval(a)
 		}
+	}
+	if !r.filtered() && next.Rewrite != nil && !next.Rewrite.Same(old.Rewrite) {
+		r.add(Entry{}, fmt.Sprintf("the source may go on from %.7s in place of %.7s, approved by %s", next.Rewrite.To, next.Rewrite.From, next.Rewrite.By))
+	}
+	if !r.filtered() && next.Rewrite == nil && old.RewriteApproved() != nil {
+		r.add(Entry{}, fmt.Sprintf("the source went on from %.7s to %.7s, as approved by %s", old.Rewrite.From, next.Source.Commit, old.Rewrite.By))
 	}
 	return nil
 }
@@ -711,16 +724,20 @@ func (e Entry) subject() string {
 	return "-"
 }
 
-// message is the message for people: a person's commit says whose it is.
+// message is the message for people: a person's commit says whose it is, and one with a bad signature why that is.
 func (e Entry) message() string {
+	text := e.Message
 	if e.Author != "" {
-		return flat("by " + e.Author + ": " + e.Message)
+		text = "by " + e.Author + ": " + text
 	}
-	return flat(e.Message)
+	if why, bad := strings.CutPrefix(e.Signature, BadSignature); bad {
+		text = "[signature: " + why + "] " + text
+	}
+	return flat(text)
 }
 
 // shortCommit is how many digits of a commit people are shown.
-const shortCommit = 10
+const shortCommit = 7
 
 func (e Entry) cells() []string {
 	return []string{e.Time.Format(time.RFC3339), flat(e.Commit[:min(shortCommit, len(e.Commit))]), flat(e.Reason), e.subject(), targetsText(e.From), targetsText(e.To), e.message()}
@@ -729,13 +746,12 @@ func (e Entry) cells() []string {
 var historyHeads = []string{"TIME", "COMMIT", "REASON", "BINDING", "FROM", "TO", "MESSAGE"}
 
 // HistoryText prints the lines as a table for a terminal.
-func HistoryText(w io.Writer, entries []Entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, strings.Join(historyHeads, "\t"))
+func HistoryText(w io.Writer, s Style, entries []Entry) error {
+	rows := [][]string{historyHeads}
 	for _, e := range entries {
-		fmt.Fprintln(t, strings.Join(e.cells(), "\t"))
+		rows = append(rows, e.cells())
 	}
-	return t.Flush()
+	return Table(w, s, rows)
 }
 
 // HistoryMarkdown is the lines as a table of Markdown; what does not fit is counted.

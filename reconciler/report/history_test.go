@@ -285,7 +285,7 @@ func TestHistoryKeepsATerminalSafe(t *testing.T) {
 		Author: "Eve\x1b]0;title\x07 <e>", From: []report.Target{{Name: "m\u202e1", Replicas: 1}}, To: []report.Target{},
 	}}
 	var text bytes.Buffer
-	if err := report.HistoryText(&text, entries); err != nil {
+	if err := report.HistoryText(&text, report.Style{}, entries); err != nil {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{"text": text.String(), "markdown": report.HistoryMarkdown(entries)} {
@@ -303,6 +303,43 @@ func TestHistoryKeepsATerminalSafe(t *testing.T) {
 	for _, want := range []string{`"time":"2026-01-01T12:00:00Z"`, `"from":[{"name":`, `"to":[]`, `"reason":"Operator"`, `"message":`} {
 		if !bytes.Contains(raw, []byte(want)) {
 			t.Errorf("JSON %s has no %s", raw, want)
+		}
+	}
+}
+
+// A commit with a bad signature is always told of, also where it changed nothing that history knows.
+func TestABadSignatureIsMarked(t *testing.T) {
+	c := &chronicle{}
+	c.commit("placed|Godwit-Version: 1", map[string]string{"works/m3/default/deployment.apps_web.yaml": "a: 1\n"})
+	c.commit("hidden|Godwit-Version: 1|Godwit-Reason: Status", map[string]string{"works/m3/default/deployment.apps_web.yaml": ""})
+	recorded := c.commits[0]
+	for signature, want := range map[string]string{"": "", "good: bot": "", "bad: it is not signed": "signature: it is not signed&#93; hidden"} {
+		recorded.Signature = signature
+		entries, _, err := report.NewHistory(report.HistoryQuery{}).Of(recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := report.HistoryMarkdown(entries)
+		if (len(entries) > 0) != (want != "") || !strings.Contains(text, want) {
+			t.Errorf("%q: %s", signature, text)
+		}
+		for _, e := range entries {
+			if e.Signature != signature {
+				t.Errorf("the entry says %q", e.Signature)
+			}
+		}
+	}
+}
+
+func TestARewrittenSourceIsToldOf(t *testing.T) {
+	c := &chronicle{}
+	const approval = "source: {commit: aaaaaaaa}\nrewrite: {from: aaaaaaaa, to: bbbbbbbb, by: Ada, time: null}\n"
+	c.commit("approve", map[string]string{"state.yaml": approval})
+	c.commit("rewrite(source)|Godwit-Version: 1|Godwit-Reason: Operator", map[string]string{"state.yaml": "source: {commit: cccccccc}\n"})
+	for i, want := range []string{"the source went on from aaaaaaa to ccccccc, as approved by Ada", "the source may go on from bbbbbbb in place of aaaaaaa, approved by Ada"} {
+		entries, _, err := report.NewHistory(report.HistoryQuery{}).Of(c.commits[i])
+		if err != nil || len(entries) != 1 || !strings.Contains(entries[0].Message, want) {
+			t.Errorf("%+v, %v, want %s", entries, err, want)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/godwit-gitops/godwit/gitstate/record"
@@ -121,24 +120,32 @@ func (l *Loss) why(row decide.BindingRow) string {
 	return cmp.Or(row.Message, "nothing makes it leave")
 }
 
-// Text prints it for people.
-func (l *Loss) Text(w io.Writer) error {
+// Text prints it for people. A reason that several workloads share is told once, below the table.
+func (l *Loss) Text(w io.Writer, s Style) error {
 	if l.Brake != "" {
-		fmt.Fprintf(w, "No workload moves: %s.\n\n", l.Brake)
-	}
-	if len(l.Bindings) > 0 {
-		t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(t, "WORKLOAD\tOUTCOME\tAT\tBEFORE\tAFTER\tWHY")
-		for _, b := range l.Bindings {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", flat(b.Resource.String()), b.Outcome, cmp.Or(b.At, "-"), targetsText(b.Previous), l.then(b), flat(b.Message))
-		}
-		if err := t.Flush(); err != nil {
+		if err := prose(w, s, "", "  ", heed, "No workload moves: "+flat(l.Brake)+"."); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
 	}
-	_, err := fmt.Fprintln(w, l.Line())
-	return err
+	if len(l.Bindings) > 0 {
+		var notes notes
+		for _, b := range l.Bindings {
+			notes.count(b.Message)
+		}
+		rows := [][]string{{"WORKLOAD", "OUTCOME", "AT", "BEFORE", "AFTER", "WHY"}}
+		for _, b := range l.Bindings {
+			rows = append(rows, []string{b.Resource.String(), b.Outcome, cmp.Or(b.At, "-"), targetsText(b.Previous), l.then(b), notes.of(b.Message)})
+		}
+		if err := Table(w, s, rows); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		if err := notes.print(w, s); err != nil {
+			return err
+		}
+	}
+	return prose(w, s, "", "  ", "", l.Line())
 }
 
 // then is where a workload runs afterwards, with the dead ones marked.

@@ -96,8 +96,9 @@ type Work struct {
 	Change   decide.Change `json:"change"`
 	// Hunks are the diff without its first two lines, which name the member's file. The same text is the
 	// same for all members. Hunks is empty where nothing changes.
-	Hunks string `json:"-"`
-	path  string
+	Hunks         string `json:"-"`
+	path          string
+	before, after record.Work
 }
 
 // Diff is unified; it is empty where nothing changes.
@@ -130,7 +131,24 @@ type same struct {
 	members []string
 }
 
-// changes are the works that change, in their order; those with the same diff come together.
+// changeOrder is what a reviewer reads first.
+var changeOrder = []decide.Change{decide.Removed, decide.Moved, decide.Scaled, decide.Added, decide.Updated, decide.Unchanged}
+
+func compareChanges(a, b decide.Change) int {
+	return cmp.Compare(slices.Index(changeOrder, a), slices.Index(changeOrder, b))
+}
+
+// changed are the bindings that change or cannot be placed, removals and moves first; with all, also the others.
+func (p *Plan) changed(all bool) []Binding {
+	bindings := slices.Clone(p.Bindings)
+	if !all {
+		bindings = slices.DeleteFunc(bindings, func(b Binding) bool { return b.Change == decide.Unchanged && b.Failure == "" })
+	}
+	slices.SortStableFunc(bindings, func(a, b Binding) int { return compareChanges(a.Change, b.Change) })
+	return bindings
+}
+
+// changes are the works that change, removals first; those with the same diff come together.
 func (p *Plan) changes() []*same {
 	type key struct {
 		change   decide.Change
@@ -152,6 +170,7 @@ func (p *Plan) changes() []*same {
 		}
 		g.members = append(g.members, w.Cluster)
 	}
+	slices.SortStableFunc(groups, func(a, b *same) int { return compareChanges(a.Change, b.Change) })
 	return groups
 }
 
@@ -190,13 +209,14 @@ func (p *Plan) Errors() bool {
 	return slices.ContainsFunc(p.Findings, func(f render.Finding) bool { return f.Severity == render.Error })
 }
 
-// New is the plan of a decision made on previous.
+// New is the plan of a decision made on previous. What a change does beside its rows, as to policies, members
+// and failover, is among the findings.
 func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
 	if previous == nil {
 		previous = record.New()
 	}
 	p := &Plan{
-		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: append([]render.Finding{}, d.Findings...),
+		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: append(append([]render.Finding{}, d.Findings...), d.Effects(previous)...),
 		Summary: Summary{Bindings: map[decide.Change]int{}, Works: map[decide.Change]int{}},
 	}
 	for _, row := range d.Bindings {
@@ -209,6 +229,7 @@ func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
 		p.Held = append(p.Held, Held{h.Cluster, resource(h.ID), h.Message})
 	}
 	p.works(d, previous)
+	slices.SortFunc(p.Findings, render.Finding.Compare)
 	slices.SortFunc(p.Bindings, func(a, b Binding) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource.Kind, b.Resource.Kind), cmp.Compare(a.Name, b.Name))
 	})
@@ -275,6 +296,7 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 		changed[row.Path] = row.Change
 		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, path: row.Path}
 		before, after := previous.Works[row.Path], d.Next.Works[row.Path]
+		w.before, w.after = before, after
 		k := [2]record.Hash{before.Hash, after.Hash}
 		if _, ok := known[k]; !ok {
 			known[k] = hunks(text(before), text(after))

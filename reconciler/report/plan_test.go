@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,7 +148,7 @@ func TestText(t *testing.T) {
 		t.Error("colour where none was asked for")
 	}
 	stripped := colour.String()
-	for _, code := range []string{"31", "32", "33", "36", "0"} {
+	for _, code := range []string{"1", "31", "32", "33", "36", "0"} {
 		stripped = strings.ReplaceAll(stripped, "\x1b["+code+"m", "")
 	}
 	if diff := cmp.Diff(plain.String(), stripped); diff != "" {
@@ -165,9 +168,33 @@ func TestHeldDeletionsAreShown(t *testing.T) {
 	}
 	var text bytes.Buffer
 	plan.Text(&text, report.Style{}, false)
-	for _, got := range []string{text.String(), plan.Markdown()} {
-		if !strings.Contains(got, "held: ConfigMap default/c on m1: it is among the last works of m1 and runs nowhere else") {
-			t.Errorf("the held deletion is not in\n%s", got)
+	if want := "held: ConfigMap default/c on m1: it is among the last works of m1 and runs nowhere else\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("%q is not in\n%s", want, text.String())
+	}
+	markdown := plan.Markdown()
+	for _, want := range []string{
+		"**deletion-held** <code>ConfigMap default/c</code> on <code>m1</code>: it is among the last works of m1 and runs nowhere else; `godwit approve` lets it go\n",
+		"**deletion-held** <code>ConfigMap default/c</code> on <code>m2</code>: ", "Deletions that are held: 2.",
+	} {
+		if strings.Count(markdown, want) != 1 {
+			t.Errorf("%q is not there once in\n%s", want, markdown)
+		}
+	}
+}
+
+// Deletions that a member holds for one reason are one line of a comment, which names some of them.
+func TestMarkdownTellsOfHeldDeletionsByReason(t *testing.T) {
+	plan := &report.Plan{Held: []report.Held{{Cluster: "m2", Resource: report.Resource{Kind: "Namespace", Name: "n"}, Message: "one"}}}
+	for i := range 12 {
+		plan.Held = append(plan.Held, report.Held{Cluster: "m1", Resource: report.Resource{Kind: "ConfigMap", Name: fmt.Sprint("c", i)}, Message: "too many"})
+	}
+	got := plan.Markdown()
+	if n := strings.Count(got, "**deletion-held**"); n != 2 {
+		t.Errorf("%d lines, want one for each reason:\n%s", n, got)
+	}
+	for _, want := range []string{"<code>Namespace n</code> on <code>m2</code>: one;", "<code>ConfigMap c9</code> and 2 more on <code>m1</code>: too many;"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
 }
@@ -210,7 +237,7 @@ func TestMarkdownStaysBelowItsLimit(t *testing.T) {
 	if n := utf8.RuneCountInString(got); n >= report.MarkdownLimit || n < report.MarkdownLimit/2 {
 		t.Errorf("%d characters, want a little under %d", n, report.MarkdownLimit)
 	}
-	for _, want := range []string{report.Marker, "2000 updated", "parts are left out"} {
+	for _, want := range []string{report.Marker, "2000 updated", "Cut to stay under"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing", want)
 		}
@@ -220,65 +247,107 @@ func TestMarkdownStaysBelowItsLimit(t *testing.T) {
 	}
 }
 
-// Equal changes on many members are shown once.
-func TestMarkdownFoldsEqualDiffs(t *testing.T) {
-	got := planOf(t, members+policy("")+configMap("c", "x"), members+policy("")+configMap("c", "two"), decide.Options{}).Markdown()
-	if n := strings.Count(got, "<details>"); n != 1 {
-		t.Errorf("%d diffs, want one for both members:\n%s", n, got)
+// bigPlan is one of which only a part can be shown: n of each kind of thing, with so long a text in each.
+func bigPlan(n int, text string) *report.Plan {
+	p := &report.Plan{Summary: report.Summary{Bindings: map[decide.Change]int{}, Works: map[decide.Change]int{}}, WhatIf: &report.WhatIf{}}
+	for i := range n {
+		name := fmt.Sprintf("c%04d", i)
+		for j, change := range []decide.Change{decide.Updated, decide.Moved, decide.Removed} {
+			r := report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: fmt.Sprintf("%s-%d", name, j)}
+			p.Bindings = append(p.Bindings, report.Binding{Resource: r, Change: change, Message: text, Clusters: []report.Target{{Name: "m1"}}})
+			p.Summary.Bindings[change]++
+			work := change
+			if work == decide.Moved {
+				work = decide.Added
+			}
+			p.Works = append(p.Works, report.Work{Cluster: "m1", Resource: r, Change: work, Hunks: "+" + text + "\n"})
+			p.Summary.Works[work]++
+		}
+		p.Findings = append(p.Findings, render.Finding{Severity: render.Warning, Code: "w", File: name, Message: text}, render.Finding{Severity: render.Info, Code: "i", File: name, Message: text})
+		p.Unbound = append(p.Unbound, report.Unbound{Resource: report.Resource{Kind: "Secret", Name: name}, Message: text})
+		p.WhatIf.Clusters = append(p.WhatIf.Clusters, report.WhatIfCluster{Cluster: name, Changes: []report.WhatIfChange{{Resource: report.Resource{Kind: "Secret", Name: name}, Worse: true, Before: "moves", After: "stays", Message: text}}})
 	}
-	if !strings.Contains(got, "on m1, m2</summary>") {
-		t.Errorf("the members are missing:\n%s", got)
+	return p
+}
+
+// Whatever is cut, a comment is whole, below the limit of forges however they count, and says how much is not
+// shown: every item is there or counted. What matters most is there first.
+func TestMarkdownSaysWhatItCuts(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		n          int
+	}{
+		{"short texts", "changed", 700},
+		{"texts beyond the basic plane", strings.Repeat("😀", 300), 700},
+		{"giant texts", strings.Repeat("word ", 5000), 700},
+		{"a few giant ones", strings.Repeat("x", 100_000), 3},
+		{"all of it fits", "changed", 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := bigPlan(tt.n, tt.text).Markdown()
+			if n := len(utf16.Encode([]rune(got))); n > report.MarkdownLimit {
+				t.Errorf("%d characters, want at most %d", n, report.MarkdownLimit)
+			}
+			if cut := strings.Contains(got, "_Cut to stay under 60000 characters"); cut != (tt.n > 3) {
+				t.Errorf("cut: %t", cut)
+			}
+			if strings.Contains(got, "parts are left out") {
+				t.Error("a whole part is left out")
+			}
+			at := -1
+			for _, head := range []string{report.Marker, "### godwit plan: ", "#### Watch out", "#### Workloads", "#### Runs nowhere", "#### If a member died after this", "Worse than before:", "Notes (", "#### Diffs"} {
+				next := strings.Index(got, head)
+				if next <= at {
+					t.Errorf("%q is not after what goes before it", head)
+				}
+				at = next
+			}
+			for _, list := range []struct {
+				what, row, more string
+			}{
+				{"warnings", `(?m)^- :warning: `, `(\d+) warnings`},
+				{"removed workloads", `(?m)^\| <code>ConfigMap [^|]*\| removed \|[^|]*\|[^|]*\|[^|]*\|$`, `workloads: .*?(\d+) removed`},
+				{"moved workloads", `(?m)^\| <code>ConfigMap [^|]*\| moved \|[^|]*\|[^|]*\|[^|]*\|$`, `workloads: .*?(\d+) moved`},
+				{"updated workloads", `(?m)^\| <code>ConfigMap [^|]*\| updated \|[^|]*\|[^|]*\|[^|]*\|$`, `workloads: .*?(\d+) updated`},
+				{"unbound", `(?m)^- <code>Secret `, `(\d+) templates`},
+				{"members", `(?m)^\| <code>c\d{4}</code> \| 0 \| 0 \| 0 \| 1 \|$`, `(\d+) members`},
+				{"worse", `(?m)^- <code>c\d{4}</code>, `, `(\d+) workloads`},
+				{"notes", `(?m)^- :information_source: `, `(\d+) notes`},
+				{"removed works", `<summary>removed `, `not shown: .*?(\d+) removed`},
+				{"added works", `<summary>added `, `diffs that are not shown: .*?(\d+) added`},
+				{"updated works", `<summary>updated `, `diffs that are not shown: .*?(\d+) updated`},
+			} {
+				shown, more := len(regexp.MustCompile(list.row).FindAllString(got, -1)), 0
+				if m := regexp.MustCompile(list.more).FindStringSubmatch(got); m != nil {
+					more, _ = strconv.Atoi(m[1])
+				}
+				if shown+more != tt.n {
+					t.Errorf("%s: %d are shown and %d counted, want %d together", list.what, shown, more, tt.n)
+				}
+			}
+			// Nothing is open: a harmless paragraph at the end is one.
+			if tree := structure(t, got+"\n\nend\n"); !strings.HasSuffix(tree, "\n Paragraph\n  Text\n") {
+				t.Errorf("something is open at the end:\n%s", tree[max(0, len(tree)-500):])
+			}
+			if open, closed := strings.Count(got, "<details>"), strings.Count(got, "</details>"); open != closed {
+				t.Errorf("%d <details>, %d </details>", open, closed)
+			}
+			// One giant value does not eat the room of the others.
+			if n := strings.Count(got, "- :warning: "); n < min(tt.n, 20) {
+				t.Errorf("only %d warnings are shown", n)
+			}
+		})
 	}
 }
 
-// Names and messages come from users, and from whoever writes the files they run.
-func TestHostileTextBreaksNothing(t *testing.T) {
-	hostile := "a|b`c`*d*_e_[x](http://evil)<script>alert(1)</script>\n# head\x1b[31m\u202e@everyone ~~~ <!-- godwit-plan -->"
-	resource := report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: hostile}
-	plan := &report.Plan{
-		Bindings: []report.Binding{{Namespace: "default", Name: hostile, Resource: resource, Policy: &report.Policy{Name: hostile}, Change: decide.Moved,
-			Previous: []report.Target{{Name: hostile, Replicas: 1}}, Clusters: []report.Target{{Name: hostile}}, Failure: hostile, Message: hostile}},
-		Unbound:  []report.Unbound{{Resource: resource, Message: hostile}},
-		Works:    []report.Work{{Cluster: hostile, Resource: resource, Change: decide.Updated, Hunks: "+```\n+````\n+</details>\n+\x1b[31m" + hostile + "\n"}},
-		Held:     []report.Held{{Cluster: hostile, Resource: resource, Message: hostile}},
-		Findings: []render.Finding{{Severity: render.Error, Code: "x", File: hostile, Object: hostile, Message: hostile}},
-		Summary:  report.Summary{Works: map[decide.Change]int{decide.Updated: 1}},
+// Equal changes on many members are shown once.
+func TestMarkdownFoldsEqualDiffs(t *testing.T) {
+	got := planOf(t, members+policy("")+configMap("c", "x"), members+policy("")+configMap("c", "two"), decide.Options{}).Markdown()
+	if n := strings.Count(got, "```diff"); n != 1 {
+		t.Errorf("%d diffs, want one for both members:\n%s", n, got)
 	}
-	got := plan.Markdown()
-	outside, fenced := []string{}, ""
-	for line := range strings.Lines(got) {
-		switch {
-		case fenced == "" && strings.HasPrefix(line, "```"):
-			fenced = strings.TrimSuffix(strings.TrimSpace(line), "diff")
-		case fenced != "" && strings.TrimSpace(line) == fenced:
-			fenced = ""
-		case fenced == "":
-			outside = append(outside, line)
-		}
-	}
-	if fenced != "" {
-		t.Errorf("the diff is not closed:\n%s", got)
-	}
-	text := strings.Join(outside, "")
-	for _, bad := range []string{"<script", "`", "*d*", "_e_", "](", "@everyone", "~~~", "\n# head"} {
-		if strings.Contains(text, bad) {
-			t.Errorf("%q is outside of the diff:\n%s", bad, text)
-		}
-	}
-	if n := strings.Count(text, report.Marker); n != 1 {
-		t.Errorf("%d markers, want one", n)
-	}
-	for _, line := range outside {
-		if strings.HasPrefix(line, "| ") && strings.Count(line, "|") != 6 {
-			t.Errorf("a row of %d columns: %s", strings.Count(line, "|")-1, line)
-		}
-	}
-	var terminal bytes.Buffer
-	plan.Text(&terminal, report.Style{}, true)
-	for _, all := range []string{got, terminal.String()} {
-		if strings.ContainsAny(all, "\x1b\u202e\x07") {
-			t.Errorf("control characters reach the reader: %q", all)
-		}
+	if !strings.Contains(got, "</code> on m1, m2</summary>") {
+		t.Errorf("the members are missing:\n%s", got)
 	}
 }
 
@@ -297,7 +366,7 @@ func TestTextIsOneLinePerRow(t *testing.T) {
 }
 
 func TestSARIF(t *testing.T) {
-	got, err := json.MarshalIndent(report.SARIF("v1", []render.Finding{
+	got, err := json.MarshalIndent(report.SARIF("v1", "fleet", []render.Finding{
 		{Severity: render.Error, Code: "b", File: "x.yaml", Line: 7, Object: "ConfigMap default/c", Message: "wrong"},
 		{Severity: render.Warning, Code: "a", File: "y.yaml", Message: "odd\x1b"},
 		{Severity: render.Info, Code: "b", Message: "by the way"},
@@ -306,6 +375,73 @@ func TestSARIF(t *testing.T) {
 		t.Fatal(err)
 	}
 	rendertest.Golden(t, "findings.sarif", string(got)+"\n")
+}
+
+// A result is the same one after edits above it, two equal ones are two, and a file is a URI below the repository.
+func TestSARIFResultsAreToldApart(t *testing.T) {
+	type result struct{ Fingerprint, URI string }
+	results := func(root string, findings ...render.Finding) (list []result) {
+		text, err := json.Marshal(report.SARIF("v1", root, findings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log struct {
+			Runs []struct {
+				Results []struct {
+					Prints    map[string]string `json:"partialFingerprints"`
+					Locations []struct {
+						Physical struct {
+							Artifact struct{ URI string } `json:"artifactLocation"`
+						} `json:"physicalLocation"`
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(text, &log); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range log.Runs[0].Results {
+			list = append(list, result{r.Prints["primaryLocationLineHash"], r.Locations[0].Physical.Artifact.URI})
+		}
+		return list
+	}
+	f := render.Finding{Severity: render.Warning, Code: "a", File: "x y#1.yaml", Line: 7, Object: "ConfigMap default/c", Message: "odd"}
+	moved, other := f, f
+	moved.Line, other.Message = 99, "odder"
+	got := results("fleets/a", f, f, other)
+	if got[0] == got[1] || got[0] == got[2] || results("fleets/a", moved)[0] != got[0] {
+		t.Errorf("got %v", got)
+	}
+	for root, want := range map[string]string{"fleets/a": "fleets/a/x%20y%231.yaml", "": "x%20y%231.yaml", ".": "x%20y%231.yaml"} {
+		if got := results(root, f)[0].URI; got != want {
+			t.Errorf("below %q: %q, want %q", root, got, want)
+		}
+	}
+}
+
+// What is lost and what moves is read first.
+func TestRemovalsAndMovesComeFirst(t *testing.T) {
+	plan := planOf(t,
+		members+policy("clusterAffinity: {clusterNames: [m1]}")+fmt.Sprintf(web, 4)+configMap("a", "x")+configMap("z", "x"),
+		members+policy("clusterAffinity: {clusterNames: [m2]}")+fmt.Sprintf(web, 4)+configMap("a", "x")+configMap("b", "x"), decide.Options{MaxDeletePercent: 100})
+	var text bytes.Buffer
+	plan.Text(&text, report.Style{}, false)
+	for form, got := range map[string]string{"text": text.String(), "markdown": plan.Markdown()} {
+		var order []string
+		for _, m := range regexp.MustCompile(`(?m)^(?:default/|\| <code>)\S.*?\b(removed|moved|added|updated)\b`).FindAllStringSubmatch(got, -1) {
+			order = append(order, m[1])
+		}
+		if diff := cmp.Diff([]string{"removed", "moved", "moved", "added"}, order); diff != "" {
+			t.Errorf("%s (-want +got):\n%s\n%s", form, diff, got)
+		}
+		order = nil
+		for _, m := range regexp.MustCompile(`(?m)^(?:<details><summary>)?(removed|added|updated) \S*(?:ConfigMap|Deployment)`).FindAllStringSubmatch(got, -1) {
+			order = append(order, m[1])
+		}
+		if diff := cmp.Diff([]string{"removed", "removed", "removed", "added", "added", "added"}, order); diff != "" {
+			t.Errorf("diffs in %s (-want +got):\n%s\n%s", form, diff, got)
+		}
+	}
 }
 
 func BenchmarkNew(b *testing.B) {

@@ -1,42 +1,75 @@
 package report
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/godwit-gitops/godwit/render"
 )
 
-// SARIF is findings in the form that code scanning reads (SARIF 2.1.0), with the fields that forges use.
-func SARIF(version string, findings []render.Finding) any {
+// noFile is where a finding about no file is shown, such as one about a member that is gone: a forge takes no
+// result that is nowhere, and does not look whether the file is there.
+const noFile = "godwit.yaml"
+
+// SARIF is findings in the form that code scanning reads (SARIF 2.1.0), with the fields that forges ask for. Their
+// files are below root, a path of the repository; empty means that they are at its top.
+func SARIF(version, root string, findings []render.Finding) any {
+	position := map[string]int{}
 	rules := []sarifRule{}
-	results := []sarifResult{}
 	for _, f := range findings {
-		if !slices.ContainsFunc(rules, func(r sarifRule) bool { return r.ID == f.Code }) {
-			rules = append(rules, sarifRule{f.Code})
+		if _, known := position[f.Code]; known {
+			continue
 		}
+		position[f.Code] = 0
+		name := strings.ReplaceAll(f.Code, "-", " ")
+		rules = append(rules, sarifRule{
+			ID: f.Code, Short: sarifText{name}, Full: sarifText{"godwit: " + name},
+			Help: sarifText{"The message says what is wrong with which field, and what to do. \"godwit validate\" prints it before a push, \"godwit plan\" with all that a change does."},
+		})
+	}
+	slices.SortFunc(rules, func(a, b sarifRule) int { return cmp.Compare(a.ID, b.ID) })
+	for i, r := range rules {
+		position[r.ID] = i
+	}
+	results := []sarifResult{}
+	seen := map[string]int{}
+	for _, f := range findings {
 		message := f.Message
 		if f.Object != "" {
 			message = f.Object + ": " + message
 		}
-		result := sarifResult{RuleID: f.Code, Level: sarifLevel[f.Severity], Message: sarifText{clean(message)}}
-		if f.File != "" {
-			location := sarifLocation{}
-			location.Physical.Artifact.URI = f.File
-			// Lines count from 1; a finding about a whole file is shown at its top.
-			location.Physical.Region.StartLine = max(1, f.Line)
-			result.Locations = []sarifLocation{location}
-		}
+		result := sarifResult{RuleID: f.Code, RuleIndex: position[f.Code], Level: sarifLevel[f.Severity], Message: sarifText{clean(message)}}
+		location := sarifLocation{}
+		uri := fileURI(root, f.File)
+		location.Physical.Artifact.URI, location.Physical.Artifact.Base = uri, "%SRCROOT%"
+		// Lines count from 1; a finding about a whole file is shown at its top.
+		location.Physical.Region.StartLine = max(1, f.Line)
+		result.Locations = []sarifLocation{location}
+		// A result stays the same one when lines above it come and go.
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", f.Code, uri, f.Object, f.Message))
+		print := hex.EncodeToString(sum[:8])
+		seen[print]++
+		result.Fingerprints.Line = fmt.Sprintf("%s:%d", print, seen[print])
 		results = append(results, result)
 	}
-	slices.SortFunc(rules, func(a, b sarifRule) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
 	run := sarifRun{Results: results}
 	run.Tool.Driver = sarifDriver{Name: "godwit", Version: version, Rules: rules}
 	return sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
+}
+
+// fileURI is relative to the repository.
+func fileURI(root, file string) string {
+	if file == "" {
+		return noFile
+	}
+	u := url.URL{Path: path.Join(root, clean(file))}
+	return u.String()
 }
 
 var sarifLevel = map[render.Severity]string{render.Error: "error", render.Warning: "warning", render.Info: "note"}
@@ -59,13 +92,20 @@ type (
 		Rules   []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
-		ID string `json:"id"`
+		ID    string    `json:"id"`
+		Short sarifText `json:"shortDescription"`
+		Full  sarifText `json:"fullDescription"`
+		Help  sarifText `json:"help"`
 	}
 	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
-		Level     string          `json:"level"`
-		Message   sarifText       `json:"message"`
-		Locations []sarifLocation `json:"locations,omitempty"`
+		RuleID       string          `json:"ruleId"`
+		RuleIndex    int             `json:"ruleIndex"`
+		Level        string          `json:"level"`
+		Message      sarifText       `json:"message"`
+		Locations    []sarifLocation `json:"locations"`
+		Fingerprints struct {
+			Line string `json:"primaryLocationLineHash"`
+		} `json:"partialFingerprints"`
 	}
 	sarifText struct {
 		Text string `json:"text"`
@@ -73,7 +113,8 @@ type (
 	sarifLocation struct {
 		Physical struct {
 			Artifact struct {
-				URI string `json:"uri"`
+				URI  string `json:"uri"`
+				Base string `json:"uriBaseId"`
 			} `json:"artifactLocation"`
 			Region struct {
 				StartLine int `json:"startLine"`

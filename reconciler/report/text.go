@@ -3,43 +3,47 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
+	"unicode"
 
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
 )
 
-// Style colours text; the zero value leaves it plain.
-type Style struct{ Colour bool }
+var severityColour = map[render.Severity]string{render.Error: bad, render.Warning: heed, render.Info: plain}
 
-func (s Style) paint(code, text string) string {
-	if !s.Colour {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-var severityColour = map[render.Severity]string{render.Error: "31", render.Warning: "33", render.Info: "36"}
-
-// Findings prints one line each, as compilers do.
+// Findings prints one line each, as compilers do; on a terminal a long one goes on below.
 func Findings(w io.Writer, s Style, findings []render.Finding) {
 	for _, f := range findings {
-		line := flat(f.String())
-		line = strings.Replace(line, string(f.Severity)+":", s.paint(severityColour[f.Severity], string(f.Severity)+":"), 1)
-		fmt.Fprintln(w, line)
+		word, indent := string(f.Severity)+":", ""
+		for _, line := range wrap(flat(f.String()), max(0, s.Width-len(hangFinding)), nowhere) {
+			if before, after, ok := strings.Cut(line, word); ok && word != "" {
+				line, word = before+s.paint(severityColour[f.Severity], word)+after, ""
+			}
+			fmt.Fprintln(w, indent+line)
+			indent = hangFinding
+		}
 	}
 }
+
+const hangFinding = "  "
 
 // Flat is clean text on one line: what comes from users forges no line and no column.
 func Flat(s string) string { return flat(s) }
 
 func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
-// clean takes out what could steer a terminal.
+// invisible are characters that steer a terminal, turn the direction of text or show nothing, so that a text
+// is not what it looks like.
+func invisible(r rune) bool {
+	return r >= 0x7f && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+}
+
+// clean takes out what could steer a terminal or deceive its reader.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+		if r < ' ' && r != '\n' && r != '\t' || invisible(r) {
 			return '�'
 		}
 		return r
@@ -48,42 +52,68 @@ func clean(s string) string {
 
 // Text prints the plan for a terminal: findings, what is held, bindings that change, templates that
 // run nowhere, and the diffs of works.
-func (p *Plan) Text(w io.Writer, s Style, wide bool) {
-	Findings(w, s, p.Findings)
+func (p *Plan) Text(w io.Writer, s Style, wide bool) error {
+	return p.TextAround(w, s, wide, func(w io.Writer) error {
+		for i, g := range p.changes() {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			line := fmt.Sprintf("%s %s on %s", g.Change, flat(g.Resource.String()), flat(some(g.members)))
+			if err := prose(w, s, "", "  ", title, line); err != nil {
+				return err
+			}
+			PrintDiff(w, s, g.Diff())
+		}
+		return nil
+	})
+}
+
+// TextAround is Text where somebody else shows the diffs of works, if there are any.
+func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer) error) error {
+	var parts []func() error // an empty line between two
 	if len(p.Findings) > 0 {
-		fmt.Fprintln(w)
+		parts = append(parts, func() error { Findings(w, s, p.Findings); return nil })
 	}
-	for _, h := range p.Held {
-		fmt.Fprintf(w, "%s %s on %s: %s\n", s.paint("33", "held:"), flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
+	if len(p.Held) > 0 {
+		parts = append(parts, func() error { return p.held(w, s) })
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	rows := 0
-	for _, b := range p.Bindings {
-		if b.Change == decide.Unchanged && b.Failure == "" && !wide {
-			continue
-		}
-		if rows++; rows == 1 {
-			fmt.Fprintln(t, "BINDING\tCHANGE\tBEFORE\tAFTER\tPOLICY\tMESSAGE")
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", flat(b.Key()), b.Change, targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), flat(b.message()))
+	rows := [][]string{{"BINDING", "CHANGE", "BEFORE", "AFTER", "POLICY", "MESSAGE"}}
+	for _, b := range p.changed(wide) {
+		rows = append(rows, []string{b.Key(), string(b.Change), targetsText(b.Previous), targetsText(b.Clusters), policyText(b.Policy), b.message()})
 	}
-	t.Flush()
+	if len(rows) > 1 {
+		parts = append(parts, func() error { return Table(w, s, rows) })
+	}
 	if len(p.Unbound) > 0 {
-		if rows > 0 {
+		rows := [][]string{{"UNBOUND", "WHY"}}
+		for _, u := range p.Unbound {
+			rows = append(rows, []string{u.Resource.String(), u.Message})
+		}
+		parts = append(parts, func() error { return Table(w, s, rows) })
+	}
+	if slices.ContainsFunc(p.Works, func(w Work) bool { return w.Change != decide.Unchanged }) {
+		parts = append(parts, func() error { return diffs(w) })
+	}
+	parts = append(parts, func() error { return prose(w, s, "", "  ", "", p.Line()) })
+	for i, print := range parts {
+		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		t = tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-		fmt.Fprintln(t, "UNBOUND\tWHY")
-		for _, u := range p.Unbound {
-			fmt.Fprintf(t, "%s\t%s\n", flat(u.Resource.String()), flat(u.Message))
+		if err := print(); err != nil {
+			return err
 		}
-		t.Flush()
 	}
-	for _, g := range p.changes() {
-		fmt.Fprintf(w, "\n%s %s on %s\n", g.Change, flat(g.Resource.String()), flat(some(g.members)))
-		PrintDiff(w, s, g.Diff())
+	return nil
+}
+
+func (p *Plan) held(w io.Writer, s Style) error {
+	for _, h := range p.Held {
+		line := fmt.Sprintf("held: %s on %s: %s", flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
+		if err := prose(w, s, "", "  ", heed, line); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintf(w, "\n%s\n", p.Line())
+	return nil
 }
 
 // shown is how many members are named where a diff is the same for many. The table above names all.
@@ -119,11 +149,11 @@ func PrintDiff(w io.Writer, s Style, diff string) {
 		code := ""
 		switch {
 		case strings.HasPrefix(line, "+"):
-			code = "32"
+			code = good
 		case strings.HasPrefix(line, "-"):
-			code = "31"
+			code = bad
 		case strings.HasPrefix(line, "@@"):
-			code = "36"
+			code = plain
 		}
 		line = clean(strings.TrimSuffix(line, "\n"))
 		if code != "" {

@@ -45,13 +45,16 @@ type EndingBinding struct {
 
 // Timeline prints the steps of a simulation as they come.
 type Timeline struct {
-	w    io.Writer
-	json bool
-	err  error
+	w     io.Writer
+	style Style
+	json  bool
+	err   error
 }
 
 // NewTimeline prints to w, as text or one JSON object a line.
-func NewTimeline(w io.Writer, asJSON bool) *Timeline { return &Timeline{w: w, json: asJSON} }
+func NewTimeline(w io.Writer, s Style, asJSON bool) *Timeline {
+	return &Timeline{w: w, style: s, json: asJSON}
+}
 
 // Step prints one.
 func (t *Timeline) Step(l simulate.Line) {
@@ -63,7 +66,17 @@ func (t *Timeline) Step(l simulate.Line) {
 		return
 	}
 	about := cmp.Or(l.Binding, l.Cluster, "-")
-	t.print("%-8s %-8.7s %-19s %s: %s\n", l.At, cmp.Or(l.Commit, "-"), cmp.Or(string(l.Reason), "-"), about, l.Message)
+	// Lines come one by one, so columns are made for what is usual. On a narrow terminal the text goes below.
+	when := fmt.Sprintf("%-8s %-8.7s %-19s ", l.At, cmp.Or(l.Commit, "-"), cmp.Or(string(l.Reason), "-"))
+	first, hang := when, strings.Repeat(" ", len(when))
+	if width := t.style.Width; width > 0 && width-len(when) < readable {
+		hang = "    "
+		first = strings.TrimRight(when, " ") + "\n" + hang
+	}
+	for _, line := range wrap(flat(about+": "+l.Message), max(0, t.style.Width-len(hang)), nowhere) {
+		t.print("%s%s\n", first, line)
+		first = hang
+	}
 }
 
 // End prints where everything is, and returns the first error of writing.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // WhatIf is what would come of each member's death once a plan is carried out.
@@ -87,19 +86,21 @@ func (c *WhatIfCluster) worse() []WhatIfChange {
 }
 
 // Text prints it for people.
-func (w *WhatIf) Text(out io.Writer) error {
-	fmt.Fprintln(out, "\nIf a member died after this:")
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "CLUSTER\tMOVE\tIN PART\tSTAY\tWORSE THAN BEFORE")
+func (w *WhatIf) Text(out io.Writer, s Style) error {
+	fmt.Fprintln(out, "\n"+s.paint(title, "If a member died after this:"))
+	rows := [][]string{{"CLUSTER", "MOVE", "IN PART", "STAY", "WORSE THAN BEFORE"}}
 	for _, c := range w.Clusters {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\n", flat(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, flat(c.worseText()))
+		rows = append(rows, []string{c.Cluster, fmt.Sprint(c.Summary.Moves), fmt.Sprint(c.Summary.Partly), fmt.Sprint(c.Summary.Stays), c.worseText()})
 	}
-	if err := t.Flush(); err != nil {
+	if err := Table(out, s, rows); err != nil {
 		return err
 	}
 	for _, c := range w.Clusters {
 		for _, x := range c.worse() {
-			fmt.Fprintf(out, "  %s: %s: %s before, %s now: %s\n", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+			line := fmt.Sprintf("%s: %s: %s before, %s now: %s", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+			if err := prose(out, s, "  ", "  ", bad, line); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -122,19 +123,18 @@ func (p *Plan) markdownWhatIf(d *document) {
 	if p.WhatIf == nil || len(p.WhatIf.Clusters) == 0 {
 		return
 	}
-	d.add("\n**If a member died after this**\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n")
+	table := list{head: "\n#### If a member died after this\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n", percent: 30, more: "\n… and %s more\n"}
+	worse := list{head: "\nWorse than before:\n\n", percent: 30, more: "- … and %s more\n"}
 	for _, c := range p.WhatIf.Clusters {
-		d.add(fmt.Sprintf("| %s | %d | %d | %d | %s |\n", cell(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText())))
-	}
-	first := true
-	for _, c := range p.WhatIf.Clusters {
+		table.items = append(table.items, item{"members", func() string {
+			return fmt.Sprintf("| %s | %d | %d | %d | %s |\n", code(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText()))
+		}})
 		for _, x := range c.worse() {
-			if first {
-				d.add("\nWorse than before:\n\n")
-				first = false
-			}
-			d.add(fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", cell(c.Cluster), cell(x.Resource.String()), x.Before, x.After, cell(x.Message)))
+			worse.items = append(worse.items, item{"workloads", func() string {
+				return fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", code(c.Cluster), code(x.Resource.String()), x.Before, x.After, cell(x.Message))
+			}})
 		}
 	}
-	d.add("\n")
+	d.list(table)
+	d.list(worse)
 }

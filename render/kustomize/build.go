@@ -5,12 +5,15 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/godwit-gitops/godwit/api"
 )
@@ -76,18 +79,80 @@ func run(fsys fs.FS, root string, changesSchema bool) (objects []api.Object, err
 		return nil, fmt.Errorf("%s", discreet(err.Error()))
 	}
 	for _, r := range built.Resources() {
-		text, err := r.MarshalJSON()
+		o, err := content(&r.RNode)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
-		}
-		var o map[string]any
-		if err := json.Unmarshal(text, &o); err != nil { // whole numbers become int64
 			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
 		}
 		objects = append(objects, o)
 	}
 	return objects, nil
 }
+
+// content is what an object holds, whole numbers as int64. Over JSON that takes several times as long, so only what is
+// unusual in manifests goes there.
+func content(r *yaml.RNode) (map[string]any, error) {
+	if v, ok := direct(r.YNode()); ok {
+		if o, ok := v.(map[string]any); ok {
+			return o, nil
+		}
+	}
+	return throughJSON(r)
+}
+
+func throughJSON(r *yaml.RNode) (o map[string]any, err error) {
+	text, err := r.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return o, json.Unmarshal(text, &o)
+}
+
+// direct is what a node holds, as if it had been JSON; false if that takes more than a look: fractions, dates,
+// folded texts, aliases, keys that are no texts and the like.
+func direct(n *yaml.Node) (any, bool) {
+	if n == nil {
+		return nil, false
+	}
+	switch tag := n.ShortTag(); {
+	case n.Kind == yaml.MappingNode && tag == yaml.NodeTagMap:
+		m := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, keyOK := direct(n.Content[i])
+			value, ok := direct(n.Content[i+1])
+			name, isText := key.(string)
+			if _, twice := m[name]; !keyOK || !ok || !isText || twice {
+				return nil, false
+			}
+			m[name] = value
+		}
+		return m, true
+	case n.Kind == yaml.SequenceNode && tag == yaml.NodeTagSeq:
+		list := make([]any, len(n.Content))
+		for i, e := range n.Content {
+			value, ok := direct(e)
+			if !ok {
+				return nil, false
+			}
+			list[i] = value
+		}
+		return list, true
+	case n.Kind != yaml.ScalarNode:
+		return nil, false
+	case tag == yaml.NodeTagString:
+		// Written out and read again, as kustomize does, a folded text may get more lines.
+		return n.Value, n.Style&yaml.FoldedStyle == 0 && utf8.ValidString(n.Value)
+	case tag == yaml.NodeTagBool && (n.Value == "true" || n.Value == "false"):
+		return n.Value == "true", true
+	case tag == yaml.NodeTagNull && n.Value == "null":
+		return nil, true
+	case tag == yaml.NodeTagInt && decimal.MatchString(n.Value):
+		number, err := strconv.ParseInt(n.Value, 10, 64)
+		return number, err == nil
+	}
+	return nil, false
+}
+
+var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 var (
 	configText = regexp.MustCompile("(?s) with config: `.*`")

@@ -218,7 +218,8 @@ func labelsOf(o api.Object) map[string]string {
 type Key [sha256.Size]byte
 
 // Key returns a value that changes whenever Apply could answer differently for the same object:
-// with equal objects and equal keys, an earlier result holds. labels are those of the object.
+// with equal objects and equal keys, an earlier result holds, also one for another cluster. labels are
+// those of the object.
 func (s *Set) Key(id api.ID, labels map[string]string, c *affinity.Cluster) Key {
 	h, used, reselected := sha256.New(), false, false
 	add := func(policies []*compiled) {
@@ -237,6 +238,7 @@ func (s *Set) Key(id api.ID, labels map[string]string, c *affinity.Cluster) Key 
 	case reselected:
 		// Which of them will select the object is not known without applying.
 		h.Write([]byte(s.namespaced.hash))
+		add(s.namespaced.policies)
 	default:
 		add(s.namespaced.selecting(id, labels))
 	}

@@ -309,6 +309,10 @@ func TestAnEqualKeyMeansAnEqualResult(t *testing.T) {
 	if key(relabel+gold("x"), kube01) == key(relabel+gold("z"), kube01) {
 		t.Error("the same key, though the second stage applies another rule")
 	}
+	here := strings.Replace(gold("x"), "- overriders", "- targetCluster: {clusterNames: [kube02]}\n    overriders", 1)
+	if key(relabel+here, kube01) == key(relabel+here, &affinity.Cluster{Name: "kube02"}) {
+		t.Error("the same key for two clusters, though the second stage applies its rule to one of them")
+	}
 }
 
 func TestAddingAndRemovingIsIdentity(t *testing.T) {

@@ -126,8 +126,8 @@ func (s *Set) selectingTemplate(id api.ID, labels map[string]string) []*compiled
 	return policies
 }
 
-// Unused warns of policies that select none of the templates, and of rules for clusters that no
-// member is.
+// Unused warns of policies that select none of the templates, of single selectors that do not, and of rules for
+// clusters that no member is.
 func (s *Set) Unused(templates []policy.Template, members []affinity.Cluster) []render.Finding {
 	used := map[*compiled]bool{}
 	for _, t := range templates {
@@ -136,12 +136,14 @@ func (s *Set) Unused(templates []policy.Template, members []affinity.Cluster) []
 		}
 	}
 	var findings []render.Finding
+	var rest []policy.Selecting
 	for _, p := range slices.Concat(s.cluster.policies, s.namespaced.policies) {
 		if !used[p] {
 			findings = append(findings, p.source.Finding(render.Warning, "selects-nothing", []string{"spec", "resourceSelectors"},
 				"no template in the source is selected, so the policy changes nothing; check apiVersion, kind, namespace, name and labels"))
 			continue
 		}
+		rest = append(rest, policy.Selecting{Source: p.source, Selectors: p.selectors})
 		for i := range p.rules {
 			if len(members) > 0 && !slices.ContainsFunc(members, func(c affinity.Cluster) bool { return p.rules[i].target.Matches(&c) }) {
 				findings = append(findings, p.source.Finding(render.Warning, "matches-no-member", []string{"spec", "overrideRules", strconv.Itoa(i), "targetCluster"},
@@ -149,5 +151,5 @@ func (s *Set) Unused(templates []policy.Template, members []affinity.Cluster) []
 			}
 		}
 	}
-	return findings
+	return append(findings, policy.Unmatched(rest, templates)...)
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/policy"
 )
 
 func TestRulesThatChangeNothingAreFound(t *testing.T) {
@@ -77,6 +79,22 @@ func TestInitContainersThatKeepTheirImagesAreFound(t *testing.T) {
 		"policies.yaml:7: warning: init-containers: OverridePolicy default/p: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 1 more" + each,
 		"policies.yaml:23: warning: image-override-no-effect: ClusterOverridePolicy r: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the containers of CronJob default/j" + each,
 		"policies.yaml:23: warning: init-containers: ClusterOverridePolicy r: spec.overrideRules[0].overriders.imageOverrider[0]: does not reach the init containers of Deployment default/a and 2 more" + each,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASelectorThatMatchesNothingIsFound(t *testing.T) {
+	set := compile(t, policyText(KindOverridePolicy, "p", "[{apiVersion: apps/v1, kind: Deployment, name: web}, {apiVersion: apps/v1, kind: Deployment, name: wbe}]", mark("a"))+
+		policyText(KindClusterOverridePolicy, "q", "[{apiVersion: apps/v1, kind: Deployment}, {apiVersion: apps/v1, kind: Deploymnt}]", mark("b")))
+	var got []string
+	for _, f := range set.Unused([]policy.Template{{ID: api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "web"}}}, nil) {
+		got = append(got, fmt.Sprint(f.Severity, " ", f.Code, " ", f.Object, " ", f.Message[:len("spec.resourceSelectors[1]")]))
+	}
+	want := []string{
+		"info selector-matches-nothing ClusterOverridePolicy q spec.resourceSelectors[1]",
+		"warning selector-matches-nothing OverridePolicy default/p spec.resourceSelectors[1]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

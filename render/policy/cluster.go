@@ -39,6 +39,9 @@ func checkCluster(r *Report, c *clusterv1alpha1.Cluster) {
 	}
 	checkSecretRef(r, at.At("secretRef"), spec.SecretRef)
 	checkSecretRef(r, at.At("impersonatorSecretRef"), spec.ImpersonatorSecretRef)
+	if spec.InsecureSkipTLSVerification {
+		r.Warning("insecure-tls", at.At("insecureSkipTLSVerification"), "lets whoever is between here and the member read the credentials and answer in its place; put a caBundle into the secret instead")
+	}
 	if spec.ProxyURL != "" {
 		checkProxy(r, at.At("proxyURL"), spec.ProxyURL)
 	}

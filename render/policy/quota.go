@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -104,12 +105,20 @@ var quotaResources = map[corev1.ResourceName]bool{
 const maxClusterName = 48
 
 func checkClusterName(r *Report, at Path, name string) {
+	if problem := ClusterNameProblem(name); problem != "" {
+		r.Error("cluster-name", at, "%s", problem)
+	}
+}
+
+// ClusterNameProblem says what is wrong with the name of a member; empty means nothing.
+func ClusterNameProblem(name string) string {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		r.Error("cluster-name", at, "%q is no name of a cluster: %s", name, strings.Join(problems, "; "))
+		return fmt.Sprintf("%q is no name of a cluster: %s", name, strings.Join(problems, "; "))
 	}
 	if len(name) > maxClusterName {
-		r.Error("cluster-name", at, "%q has more than %d characters; shorten it", name, maxClusterName)
+		return fmt.Sprintf("%q has more than %d characters; shorten it", name, maxClusterName)
 	}
+	return ""
 }
 
 // TaintPolicy decodes and validates a ClusterTaintPolicy; nil if a finding is an error.

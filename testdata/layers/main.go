@@ -26,8 +26,8 @@ var layers = []struct {
 	{"api", true, true, []string{"api", "api/..."}},
 	{"words", true, false, []string{"gitstate", "render"}},
 	{"render", true, true, []string{"render/...", "gitstate/record"}},
-	{"decide", true, true, []string{"reconciler/decide", "reconciler/failover", "reconciler/report", "reconciler/simulate"}},
-	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/lead", "reconciler/membertest"}},
+	{"decide", true, true, []string{"reconciler/decide", "reconciler/failover", "reconciler/report", "reconciler/simulate", "reconciler/credential"}},
+	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/registry", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/lead", "reconciler/membertest"}},
 	{"reconciler", false, false, []string{"reconciler"}},
 	{"examples", false, false, []string{"examples"}},
 	{"cmd", false, false, []string{"cmd/...", "testdata/..."}},
@@ -43,8 +43,9 @@ var doors = map[string][]string{
 	"github.com/fsnotify/fsnotify":      {"gitstate/watch"},
 	"sigs.k8s.io/kustomize":             {"render/kustomize"},
 	"github.com/yuin/gopher-lua":        {"render/interpret"},
-	"k8s.io/client-go":                  {"reconciler/member", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/lead", "reconciler/membertest", "cmd/godwit"},
-	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/gittest"},
+	"k8s.io/client-go":                  {"reconciler/member", "reconciler/registry", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/lead", "reconciler/membertest", "cmd/godwit"},
+	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/signature", "gitstate/gittest"},
+	"github.com/ProtonMail/go-crypto":   {"gitstate/signature"},
 	"sigs.k8s.io/structured-merge-diff": {"reconciler/apply", "reconciler/membertest"},
 }
 

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/godwit-gitops/godwit/reconciler/credential"
+	"github.com/godwit-gitops/godwit/reconciler/registry"
+)
+
+// argoNamespace is where Argo CD and its cluster Secrets are unless somebody moved them.
+const argoNamespace = "argocd"
+
+// management is the cluster that Secrets are kept in, nil if there is none, and the namespaces that they are read in.
+func (c *Config) management() (config *rest.Config, namespaces []string, err error) {
+	config, own, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
+	if err != nil || config == nil {
+		return nil, nil, err
+	}
+	namespaces = slices.Clone(c.Clusters.Namespaces)
+	if len(namespaces) == 0 {
+		namespaces = append(namespaces, own)
+		if c.Clusters.ArgoCD && own != argoNamespace {
+			namespaces = append(namespaces, argoNamespace)
+		}
+	}
+	return config, namespaces, nil
+}
+
+// openRegistry finds the ways to members: Secrets of the management cluster, if there is one, then the kubeconfig files.
+func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
+	config, namespaces, err := c.management()
+	switch {
+	case err != nil:
+		return nil, err
+	case config == nil && c.Clusters.ArgoCD:
+		return nil, errors.New("clusters.argocd is set, and there is no management cluster to read from: set management.kubeconfig, or run in it")
+	}
+	// A pod that nobody told of a management cluster need not be allowed to list Secrets.
+	asked := c.Clusters.ArgoCD || len(c.Clusters.Namespaces) > 0 || c.Management.Kubeconfig != "" || c.Management.Context != ""
+	return registry.New(registry.Options{
+		Config: config, Namespaces: namespaces, ArgoCD: asked, Members: c.Clusters.ArgoCD,
+		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands}, Fallback: c.kubeconfig(), Logger: log,
+	})
+}
