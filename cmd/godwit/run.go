@@ -23,6 +23,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/gitstate/watch"
 	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/lead"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
 	"github.com/godwit-gitops/godwit/reconciler/webhook"
@@ -54,7 +55,7 @@ branch before it is carried out. With --once it makes one pass, waits until ever
 				return err
 			}
 			defer l.close()
-			return l.Run(cmd.Context())
+			return l.run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
@@ -93,8 +94,10 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 // loop is a reconciler with everything it works on.
 type loop struct {
 	*reconciler.Reconciler
-	closers []func()
-	closing sync.Once
+	election *lead.Election // nil: nobody else leads
+	stopTime time.Duration  // how long objects in hand may take at the end
+	closers  []func()
+	closing  sync.Once
 }
 
 func (l *loop) close() {
@@ -109,7 +112,7 @@ func (l *loop) close() {
 const stopTime = 10 * time.Second
 
 func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconciler.Progress)) (_ *loop, err error) {
-	l := &loop{}
+	l := &loop{stopTime: stopTime}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -154,12 +157,21 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log,
 	})
 	l.closers = append(l.closers, func() {
-		stop, cancel := context.WithTimeout(context.Background(), stopTime)
+		stop, cancel := context.WithTimeout(context.Background(), l.stopTime)
 		defer cancel()
 		fleet.Close(stop)
 	})
 	options := c.options()
-	if options.SecretKey, err = c.secretKey(); err != nil {
+	election, keeper, err := c.election(log)
+	if err != nil {
+		return nil, err
+	}
+	if election != nil && c.State.SecretKeyFile == "" {
+		options.SecretKey, err = election.Key(ctx)
+	} else {
+		options.SecretKey, err = c.secretKey()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if url := c.sourceURL(); url != "" {
@@ -169,7 +181,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	}
 	webhooks := webhook.New(webhook.Options{AllowedHosts: c.Webhooks.AllowedHosts})
 	l.closers = append(l.closers, func() {
-		stop, cancel := context.WithTimeout(context.Background(), stopTime)
+		stop, cancel := context.WithTimeout(context.Background(), l.stopTime)
 		defer cancel()
 		webhooks.Close(stop)
 	})
@@ -182,11 +194,15 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	watched := make(chan struct{})
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
-	l.Reconciler = reconciler.New(reconciler.Config{
+	config := reconciler.Config{
 		Source: src, Gate: gate, Store: st, Fleet: fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: report, CutOff: anchors.CutOff,
-	})
+	}
+	if election != nil {
+		l.election, config.Keeper = election, keeper
+	}
+	l.Reconciler = reconciler.New(config)
 	return l, nil
 }
 

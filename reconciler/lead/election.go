@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -20,6 +21,7 @@ var ErrLost = errors.New("the lease is lost")
 type Election struct {
 	options Options
 	leases  typedcoordinationv1.LeasesGetter
+	secrets typedcorev1.SecretInterface
 	leading atomic.Bool
 }
 

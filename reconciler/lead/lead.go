@@ -27,6 +27,7 @@ type Options struct {
 func New(config *rest.Config, o Options) (*Election, *Keeper, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/json" // the objects are few and small
+	config.QPS, config.Burst = 20, 40       // no retry waits for another
 	leases, err := typedcoordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("management cluster: %w", err)
@@ -35,5 +36,6 @@ func New(config *rest.Config, o Options) (*Election, *Keeper, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("management cluster: %w", err)
 	}
-	return &Election{options: o, leases: leases}, &Keeper{Secrets: secrets.Secrets(o.Namespace), Name: o.Name + "-unpushed"}, nil
+	own := secrets.Secrets(o.Namespace)
+	return &Election{options: o, leases: leases, secrets: own}, &Keeper{Secrets: own, Name: o.Name + "-unpushed"}, nil
 }

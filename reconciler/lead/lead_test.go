@@ -194,6 +194,37 @@ func TestSecretsThatDoNotFitTogetherAreNoBundle(t *testing.T) {
 	}
 }
 
+func TestAllReplicasShareOneKey(t *testing.T) {
+	s := membertest.Start(t, "management")
+	keys := make(chan string)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		e, _ := join(t, s, name)
+		go func() {
+			key, err := e.Key(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			keys <- string(key)
+		}()
+	}
+	first := <-keys
+	if len(first) != keySize {
+		t.Errorf("a key of %d bytes", len(first))
+	}
+	for range 3 {
+		if key := <-keys; key != first {
+			t.Error("two replicas have different keys")
+		}
+	}
+	e, k := join(t, s, "e")
+	if _, err := k.Secrets.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "godwit-key"}, Data: map[string][]byte{keyData: []byte("short")}}, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Key(t.Context()); err == nil || !strings.Contains(err.Error(), "default/godwit-key") {
+		t.Errorf("a key that is too short: %v", err)
+	}
+}
+
 // replica takes part in an election; it tells when it leads, and how its part ended.
 type replica struct {
 	led  chan struct{}
