@@ -37,6 +37,8 @@ type Store interface {
 	Push(ctx context.Context) error
 	At(ctx context.Context, rev string) (store.Tree, error)
 	Log(ctx context.Context, from gitstate.Revision) iter.Seq2[store.Commit, error]
+	Bundle(ctx context.Context, since gitstate.Revision) (store.Bundle, error)
+	Restore(ctx context.Context, b store.Bundle) error
 }
 
 // Fleet carries out what is decided and tells what it sees.
@@ -85,6 +87,8 @@ type Config struct {
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
 	// that nobody can tell.
 	CutOff func() string
+	// Keeper keeps what is not pushed for the next leader; nil means that there is none.
+	Keeper Keeper
 	// Reopen closes Store and opens it anew, after its clone turned out to be damaged; nil means that
 	// this is not mended while running.
 	Reopen func(ctx context.Context) (Store, error)
@@ -134,6 +138,7 @@ type Reconciler struct {
 	Config
 	log  *slog.Logger // Log, which says in addition which pass it is
 	memo *decide.Memo
+	handover
 
 	snapshot gitstate.Snapshot
 	followed string // what the record had in force when snapshot was let in
@@ -190,7 +195,7 @@ var ErrNewer = record.ErrNewer
 func (r *Reconciler) Run(ctx context.Context) error {
 	poll := r.Clock.NewTicker(r.PollInterval)
 	defer poll.Stop()
-	for err := r.meet(ctx); err != nil; err = r.meet(ctx) {
+	for err := r.start(ctx); err != nil; err = r.start(ctx) {
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -328,6 +333,10 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	r.At("pass.pushed")
+	if err := r.keep(ctx); err != nil {
+		return time.Time{}, err
+	}
+	r.At("pass.kept")
 	r.doing(Deciding)
 	r.act(decision)
 	r.At("pass.acted")

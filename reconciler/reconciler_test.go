@@ -151,6 +151,26 @@ func (s *fakeStore) Push(context.Context) error {
 	return s.pushErr
 }
 
+// Bundle and Restore take the same memory for both clones: only which commits there are tells them apart.
+func (s *fakeStore) Bundle(_ context.Context, since gitstate.Revision) (store.Bundle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Bundle{Base: since, Head: s.treeAt(len(s.heads)).Head}, nil
+}
+
+func (s *fakeStore) Restore(_ context.Context, b store.Bundle) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	head := s.pushed
+	if b.Head != "" {
+		if n, _ := fmt.Sscanf(string(b.Head), "c%d", &head); n != 1 {
+			return store.ErrBundle
+		}
+	}
+	s.heads = s.heads[:head]
+	return nil
+}
+
 func (s *fakeStore) At(_ context.Context, rev string) (store.Tree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

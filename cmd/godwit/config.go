@@ -64,7 +64,8 @@ type Config struct {
 		Kubeconfig string `mapstructure:"kubeconfig"`
 		Context    string `mapstructure:"context"`
 	} `mapstructure:"management"`
-	Clusters struct {
+	LeaderElection electionConfig `mapstructure:"leaderElection"`
+	Clusters       struct {
 		ArgoCD           bool          `mapstructure:"argocd"`
 		Namespaces       []string      `mapstructure:"namespaces"`
 		ExecCommands     []string      `mapstructure:"execCommands"`
@@ -179,6 +180,8 @@ var settings = map[string]any{
 	"state.url": "", "state.branch": "godwit/state", "state.statusInterval": "60s", "state.requirePush": false,
 	"state.author.name": "godwit", "state.author.email": "godwit@godwit.dev", "state.secretKeyFile": "",
 	"management.kubeconfig": "", "management.context": "",
+	"leaderElection.enabled": false, "leaderElection.namespace": "", "leaderElection.name": "godwit", "leaderElection.identity": "",
+	"leaderElection.leaseDuration": "15s", "leaderElection.renewDeadline": "10s", "leaderElection.retryPeriod": "2s",
 	"clusters.argocd": false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
 	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "", "source.verify.limits": []any{},
 	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
@@ -284,6 +287,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("state.verify.since: %q is no commit; give its hash of 40 digits", c.State.Verify.Since)
 	case c.State.SigningKey == "" && c.State.SigningKeyPassphraseFile != "":
 		return errors.New("state.signingKeyPassphraseFile: there is no state.signingKey that it could open")
+	case c.LeaderElection.Enabled && c.LeaderElection.problem() != "":
+		return fmt.Errorf("leaderElection: %s", c.LeaderElection.problem())
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):

@@ -65,7 +65,7 @@ func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Prog
 		return nil, err
 	}
 	a.reports = append(a.reports, a.notifier.Report)
-	l.closers = append(l.closers, func() { within(stopTime, a.notifier.Close) })
+	l.closers = append(l.closers, func() { within(l.stopTime, a.notifier.Close) })
 	return a, nil
 }
 
@@ -85,7 +85,7 @@ func (c *Config) recordEvents(a *audience, l *loop, log *slog.Logger) error {
 		return fmt.Errorf("make a client for the management cluster: %w", err)
 	}
 	recorder := events.NewRecorder(events.Options{Client: client, Log: log})
-	l.closers = append(l.closers, func() { within(stopTime, recorder.Close) })
+	l.closers = append(l.closers, func() { within(l.stopTime, recorder.Close) })
 	// The Lease stands for the fleet, whether there is one or not.
 	fleet := corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: c.Fleet}
 	a.reports = append(a.reports, func(p reconciler.Progress) {
@@ -216,7 +216,7 @@ func (c *Config) serve(l *loop, log *slog.Logger, profiles string) error {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		log.Info("listening", "for", what, "address", s.Address())
-		l.closers = append(l.closers, func() { within(stopTime, s.Close) })
+		l.closers = append(l.closers, func() { within(l.stopTime, s.Close) })
 		return nil
 	}
 	var failures []error

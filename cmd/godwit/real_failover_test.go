@@ -28,7 +28,7 @@ func TestFailoverOnRealServers(t *testing.T) {
 	}{
 		{"killed", func(_ *testing.T, m *realMember) { m.Kill() },
 			func(t *testing.T, m *realMember) {
-				if err := m.Restart(within(t)); err != nil {
+				if err := m.Restart(limited(t)); err != nil {
 					t.Fatal(err)
 				}
 			}, "connection refused"},

@@ -354,7 +354,7 @@ func (w *realWorld) twoReconcilersShareOneHistory(t *testing.T) {
 	for i := range 3 {
 		since := f.head()
 		// Both have decided before either may push.
-		f.server.Answer(meetAt(f.server, "/git-receive-pack", 2, within(t).Done()))
+		f.server.Answer(meetAt(f.server, "/git-receive-pack", 2, limited(t).Done()))
 		value := fmt.Sprint(i + 1)
 		source := f.push(map[string]string{"round.yaml": configMap("round", value)}, value)
 		f.value("round", value)
@@ -515,7 +515,7 @@ func (w *realWorld) aMemberThatIsOutDelaysNobody(t *testing.T) {
 	if err := frozen.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if err := dead.Restart(within(t)); err != nil {
+	if err := dead.Restart(limited(t)); err != nil {
 		t.Fatal(err)
 	}
 	f.value("round", "again")

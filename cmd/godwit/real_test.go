@@ -541,7 +541,7 @@ func (f *fleet) ready(name string, replicas ...int64) {
 }
 
 // within returns a context that ends when the test gives up.
-func within(t *testing.T) context.Context {
+func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx

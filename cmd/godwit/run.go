@@ -23,6 +23,7 @@ import (
 	githook "github.com/godwit-gitops/godwit/gitstate/hook"
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/lead"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
 	"github.com/godwit-gitops/godwit/reconciler/webhook"
@@ -61,7 +62,7 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 			if err := c.serve(l, log, profiles); err != nil {
 				return err
 			}
-			return l.Run(cmd.Context())
+			return l.run(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
@@ -101,10 +102,14 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 // loop is a reconciler with everything it works on.
 type loop struct {
 	*reconciler.Reconciler
-	closers []func()
-	closing sync.Once
-	fleet   *member.Fleet
-	hooks   *githook.Receiver // nil: nobody sends any
+	election *lead.Election // nil: nobody else leads
+	stopTime time.Duration  // how long objects in hand may take at the end
+	closers  []func()
+	closing  sync.Once
+	fleet    *member.Fleet
+	// stopFleet begins nothing more on members, and waits for what is in work.
+	stopFleet func()
+	hooks     *githook.Receiver // nil: nobody sends any
 	*audience
 }
 
@@ -120,7 +125,7 @@ func (l *loop) close() {
 const stopTime = 10 * time.Second
 
 func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconciler.Progress)) (_ *loop, err error) {
-	l := &loop{}
+	l := &loop{stopTime: stopTime}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -170,9 +175,19 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		AccurateEstimator: c.Scheduling.AccurateEstimator,
 		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log, Tried: l.tried(),
 	})
-	l.closers = append(l.closers, func() { within(stopTime, l.fleet.Close) })
+	l.stopFleet = sync.OnceFunc(func() { within(l.stopTime, l.fleet.Close) })
+	l.closers = append(l.closers, l.stopFleet)
 	options := c.options()
-	if options.SecretKey, err = c.secretKey(); err != nil {
+	election, keeper, err := c.election(log)
+	if err != nil {
+		return nil, err
+	}
+	if election != nil && c.State.SecretKeyFile == "" {
+		options.SecretKey, err = election.Key(ctx)
+	} else {
+		options.SecretKey, err = c.secretKey()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if url := c.sourceURL(); url != "" {
@@ -181,7 +196,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		}
 	}
 	webhooks := webhook.New(webhook.Options{AllowedHosts: c.Webhooks.AllowedHosts})
-	l.closers = append(l.closers, func() { within(stopTime, webhooks.Close) })
+	l.closers = append(l.closers, func() { within(l.stopTime, webhooks.Close) })
 	hints, err := c.hints(ctx, l.hooks)
 	if err != nil {
 		return nil, err
@@ -191,11 +206,15 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	watched := make(chan struct{})
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
-	l.Reconciler = reconciler.New(reconciler.Config{
+	config := reconciler.Config{
 		Source: src, Gate: gate, Store: st, Fleet: l.fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: l.told(), Failed: l.failed(), CutOff: anchors.CutOff,
-	})
+	}
+	if election != nil {
+		l.election, config.Keeper = election, keeper
+	}
+	l.Reconciler = reconciler.New(config)
 	return l, nil
 }
 

@@ -273,6 +273,18 @@ func (w *world) cloneHead(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
+// cloned tells whether a data folder has the state branch as it is in the repository.
+func (w *world) cloned(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: cloned DIR")
+	}
+	text, err := os.ReadFile(filepath.Join(ts.MkAbs(args[0]), "state", "refs", "heads", stateBranch))
+	if err == nil && strings.TrimSpace(string(text)) != w.repo.Head(stateBranch).String() {
+		err = errors.New("the clone is not up to date")
+	}
+	return err
+}
+
 func (w *world) isRecorded(_ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: recorded HASH")

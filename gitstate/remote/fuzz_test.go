@@ -43,7 +43,7 @@ func FuzzStorePack(f *testing.F) {
 	f.Add(good.Bytes())
 	f.Fuzz(func(t *testing.T, pack []byte) {
 		dir := t.TempDir()
-		err := storePack(dir, bytes.NewReader(pack), 1<<10)
+		err := StorePack(dir, bytes.NewReader(pack), 1<<10)
 		left, globErr := filepath.Glob(filepath.Join(dir, "objects/pack/*"))
 		if globErr != nil {
 			t.Fatal(globErr)

@@ -213,7 +213,7 @@ func (l *local) push(ref string, old, new plumbing.Hash, objects io.Reader) erro
 	if objects == nil {
 		objects = bytes.NewReader(emptyPack())
 	}
-	if err := storePack(l.dir, l.pulse.reader(objects), 1<<62/maxInflation); err != nil {
+	if err := StorePack(l.dir, l.pulse.reader(objects), 1<<62/maxInflation); err != nil {
 		return err
 	}
 	// Others may be storing packs at this moment: a pack whose index is still to come must not be in the way.

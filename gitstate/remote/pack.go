@@ -33,9 +33,9 @@ func emptyPack() []byte {
 	return append(head, sum[:]...)
 }
 
-// storePack writes a pack of at most limit bytes into the repository at dir and indexes it. Both files
+// StorePack writes a pack of at most limit bytes into the repository at dir and indexes it. Both files
 // are durable when it returns. On an error nothing stays.
-func storePack(dir string, pack io.Reader, limit int64) (err error) {
+func StorePack(dir string, pack io.Reader, limit int64) (err error) {
 	folder := filepath.Join(dir, "objects", "pack")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

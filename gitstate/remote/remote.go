@@ -274,7 +274,7 @@ func (r *Remote) receive(s session, repoDir string, targets map[string]plumbing.
 	if err != nil {
 		return err
 	}
-	if err := storePack(repoDir, pack, r.max); err != nil {
+	if err := StorePack(repoDir, pack, r.max); err != nil {
 		return err
 	}
 	now := openClone(repoDir)

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/godwit-gitops/godwit/reconciler/lead"
+	"github.com/godwit-gitops/godwit/reconciler/registry"
+)
+
+type electionConfig struct {
+	Enabled       bool          `mapstructure:"enabled"`
+	Namespace     string        `mapstructure:"namespace"`
+	Name          string        `mapstructure:"name"`
+	Identity      string        `mapstructure:"identity"`
+	LeaseDuration time.Duration `mapstructure:"leaseDuration"`
+	RenewDeadline time.Duration `mapstructure:"renewDeadline"`
+	RetryPeriod   time.Duration `mapstructure:"retryPeriod"`
+}
+
+// problem says what is wrong with it, empty if nothing is.
+func (c *electionConfig) problem() string {
+	switch {
+	case c.LeaseDuration < time.Second || c.LeaseDuration%time.Second != 0:
+		return fmt.Sprintf("leaseDuration: %s is not in whole seconds", c.LeaseDuration)
+	case c.RenewDeadline >= c.LeaseDuration:
+		return fmt.Sprintf("renewDeadline: %s is not shorter than leaseDuration, %s: two replicas would lead at once", c.RenewDeadline, c.LeaseDuration)
+	case c.RetryPeriod < time.Millisecond || c.RetryPeriod > c.RenewDeadline/2:
+		return fmt.Sprintf("retryPeriod: %s is not at most half of renewDeadline, %s", c.RetryPeriod, c.RenewDeadline)
+	case len(validation.IsDNS1123Subdomain(c.Name)) > 0:
+		return fmt.Sprintf("name: %q is no name of a Lease", c.Name)
+	}
+	return ""
+}
+
+// election is over a Lease of the management cluster; nil if there is none to hold.
+func (c *Config) election(log *slog.Logger) (*lead.Election, *lead.Keeper, error) {
+	if !c.LeaderElection.Enabled {
+		return nil, nil, nil
+	}
+	config, own, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
+	if err == nil && config == nil {
+		err = errors.New("leaderElection.enabled is set, and there is no management cluster: set management.kubeconfig, or run in it")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	identity := c.LeaderElection.Identity
+	if identity == "" {
+		if identity, err = os.Hostname(); err != nil {
+			return nil, nil, fmt.Errorf("leaderElection.identity is not set: %w", err)
+		}
+	}
+	return lead.New(config, lead.Options{
+		Namespace: cmp.Or(c.LeaderElection.Namespace, own), Name: c.LeaderElection.Name, Identity: identity, Log: log,
+		Duration: c.LeaderElection.LeaseDuration, RenewDeadline: c.LeaderElection.RenewDeadline, RetryPeriod: c.LeaderElection.RetryPeriod,
+	})
+}
+
+// run passes until ctx ends: at once, or as long as this replica leads.
+func (l *loop) run(ctx context.Context) error {
+	if l.election == nil {
+		return l.Run(ctx)
+	}
+	err := l.election.Run(ctx, l.Follow, func(ctx context.Context) error {
+		err := l.Run(ctx)
+		if errors.Is(context.Cause(ctx), lead.ErrLost) {
+			l.stopTime = l.election.Grace() // somebody else may lead after it
+		}
+		l.stopFleet()
+		l.close() // before the Lease is given back: what is in work ends first
+		return err
+	})
+	if errors.Is(err, lead.ErrLost) {
+		return fmt.Errorf("%w: this process ends, to stand by when it is started again", err)
+	}
+	return err
+}
