@@ -3,8 +3,8 @@
 //
 // Promises:
 //   - Every wait ends with the context, and also when nothing arrives for [Options].Timeout.
-//   - A push moves one ref, from the hash the caller read to the new one, or not at all. It is never
-//     forced. The error of a failed push says what the server or network said and proves nothing:
+//   - A push moves one ref, from the hash the caller read to the new one, or not at all. What
+//     somebody else pushed meanwhile is never replaced. The error of a failed push says what the server or network said and proves nothing:
 //     read the ref again.
 //   - What was fetched is on disk (fsync) before a ref names it. Refs are written by git's own
 //     protocol (a .lock file created exclusively, fsync, rename), so git and godwit may write to one

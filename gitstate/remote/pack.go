@@ -35,7 +35,17 @@ func emptyPack() []byte {
 
 // StorePack writes a pack of at most limit bytes into the repository at dir and indexes it. Both files
 // are durable when it returns. On an error nothing stays.
-func StorePack(dir string, pack io.Reader, limit int64) (err error) {
+func StorePack(dir string, pack io.Reader, limit int64) error {
+	return storeWithin(dir, pack, limits{bytes: limit, object: maxObject})
+}
+
+// limits of a pack: its bytes, those of each object, and how many objects; 0 objects means any number.
+type limits struct {
+	bytes, object int64
+	objects       uint32
+}
+
+func storeWithin(dir string, pack io.Reader, most limits) (err error) {
 	folder := filepath.Join(dir, "objects", "pack")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -53,8 +63,8 @@ func StorePack(dir string, pack io.Reader, limit int64) (err error) {
 			err = fmt.Errorf("the pack is malformed: %v", broken)
 		}
 	}()
-	bounded := &bounded{r: pack, left: limit}
-	objects, sum, err := scan(io.TeeReader(bounded, file), limit)
+	bounded := &bounded{r: pack, left: most.bytes}
+	objects, sum, err := scan(io.TeeReader(bounded, file), most)
 	if err == nil {
 		err = checkEnd(file, bounded, sum)
 	}
@@ -73,12 +83,15 @@ func StorePack(dir string, pack io.Reader, limit int64) (err error) {
 	return keep(folder, name, file, index)
 }
 
-// scan reads a pack and refuses objects and deltas that would become too large. It returns
+// scan reads a pack and refuses too many objects, and objects and deltas that would become too large. It returns
 // the number of objects and the checksum at the end.
-func scan(pack io.Reader, limit int64) (count uint32, sum plumbing.Hash, err error) {
+func scan(pack io.Reader, most limits) (count uint32, sum plumbing.Hash, err error) {
 	scanner := packfile.NewScanner(pack)
 	if _, count, err = scanner.Header(); err != nil {
 		return 0, sum, err
+	}
+	if most.objects > 0 && count > most.objects {
+		return 0, sum, fmt.Errorf("%w: %d objects", ErrTooLarge, count)
 	}
 	var total int64
 	var start bytes.Buffer
@@ -87,7 +100,7 @@ func scan(pack io.Reader, limit int64) (count uint32, sum plumbing.Hash, err err
 		if err != nil {
 			return 0, sum, err
 		}
-		if total += header.Length; header.Length < 0 || header.Length > maxObject || total > maxInflation*limit {
+		if total += header.Length; header.Length < 0 || header.Length > most.object || total > maxInflation*most.bytes {
 			return 0, sum, fmt.Errorf("%w: an object has %d bytes, all so far %d", ErrTooLarge, header.Length, total)
 		}
 		start.Reset()
@@ -98,7 +111,7 @@ func scan(pack io.Reader, limit int64) (count uint32, sum plumbing.Hash, err err
 			// A delta begins with the size of its base and the size of what it makes.
 			_, n := binary.Uvarint(start.Bytes())
 			size, m := binary.Uvarint(start.Bytes()[max(n, 0):])
-			if n <= 0 || m <= 0 || size > maxObject {
+			if n <= 0 || m <= 0 || size > uint64(most.object) {
 				return 0, sum, fmt.Errorf("%w: a delta makes %d bytes", ErrTooLarge, size)
 			}
 		}

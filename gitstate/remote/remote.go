@@ -23,6 +23,10 @@ type Options struct {
 	Auth Auth
 	// MaxBytes bounds what one fetch may receive; 0 means 2 GiB.
 	MaxBytes int64
+	// MaxObject bounds the bytes of each object in it, and MaxObjects how many there are; 0 means 512 MiB and any
+	// number. They are for what strangers may push.
+	MaxObject  int64
+	MaxObjects uint32
 	// Timeout ends an operation in which nothing was sent or received for so long; 0 means one
 	// minute. It does not bound the whole operation: the context does.
 	Timeout time.Duration
@@ -104,7 +108,7 @@ func (a Auth) secrets() []string {
 type Remote struct {
 	address address
 	auth    Auth
-	max     int64
+	most    limits
 	idle    time.Duration
 	backend backend
 }
@@ -144,9 +148,12 @@ func New(o Options) (*Remote, error) {
 	if o.Auth.Password == "" {
 		o.Auth.Password = where.password
 	}
-	r := &Remote{address: where, auth: o.Auth, max: o.MaxBytes, idle: o.Timeout}
-	if r.max == 0 {
-		r.max = 2 << 30
+	r := &Remote{address: where, auth: o.Auth, most: limits{o.MaxBytes, o.MaxObject, o.MaxObjects}, idle: o.Timeout}
+	if r.most.bytes == 0 {
+		r.most.bytes = 2 << 30
+	}
+	if r.most.object == 0 {
+		r.most.object = maxObject
 	}
 	if r.idle == 0 {
 		r.idle = time.Minute
@@ -274,7 +281,7 @@ func (r *Remote) receive(s session, repoDir string, targets map[string]plumbing.
 	if err != nil {
 		return err
 	}
-	if err := StorePack(repoDir, pack, r.max); err != nil {
+	if err := storeWithin(repoDir, pack, r.most); err != nil {
 		return err
 	}
 	now := openClone(repoDir)
@@ -287,7 +294,8 @@ func (r *Remote) receive(s session, repoDir string, targets map[string]plumbing.
 	return nil
 }
 
-// Push moves the remote's ref from old to new; a zero old creates it, a zero new deletes it. The
+// Push moves the remote's ref from old to new; a zero old creates it, a zero new deletes it. Whether new has to
+// descend from old is the caller's to see to: what the caller saw is replaced, and nothing else. The
 // pack holds every object that the remote does not have, complete in itself (no thin pack); nil
 // means that it has them all.
 //
