@@ -119,6 +119,14 @@ func MemberOf(path string) string {
 	return unescape(member)
 }
 
+// AgentPrefix is what the branches begin with on which the agents of members report, beside a state branch: one rule
+// of the forge can let agents push to them and to nothing else. A branch below the state branch itself is none that
+// Git could have.
+func AgentPrefix(stateBranch string) string { return stateBranch + "-agents/" }
+
+// AgentBranch is the branch of a member's agent, below AgentPrefix. Dots are escaped along: Git has a meaning for some.
+func AgentBranch(member string) string { return strings.ReplaceAll(escape(member), ".", "%2e") }
+
 // BindingAt is the key of the binding whose file is at the path; ok is false for any other path.
 func BindingAt(path string) (key BindingKey, ok bool) {
 	dir, rest, _ := strings.Cut(path, "/")

@@ -161,6 +161,9 @@ type Retired struct {
 	Reason string `json:"reason"`
 	// Preserve: give up the object instead of deleting it.
 	Preserve bool `json:"preserve,omitempty"`
+	// Spared: the deletion waits until another copy is known to work. It is set for members that take their
+	// deletions from here.
+	Spared bool `json:"spared,omitempty"`
 }
 
 // ObjectRef names an object.
@@ -192,7 +195,7 @@ func NewRetired(member string, id api.ID, since time.Time, reason string, preser
 }
 
 func (r Retired) same(o Retired) bool {
-	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve
+	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve && r.Spared == o.Spared
 }
 
 // Path is the entry's file.

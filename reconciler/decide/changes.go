@@ -382,31 +382,41 @@ func targetsText(clusters []workv1alpha2.TargetCluster) string {
 }
 
 func (p *pass) retiredEvents() []Event {
-	gone := map[string]int{}
+	gone, spared, freed := map[string]int{}, map[string]int{}, map[string]int{}
 	for path, r := range p.Previous.Retired {
-		if _, still := p.next.Retired[path]; !still {
+		now, still := p.next.Retired[path]
+		switch {
+		case !still:
 			gone[r.Cluster]++
+		case now.Spared && !r.Spared:
+			spared[r.Cluster]++
+		case r.Spared && !now.Spared:
+			freed[r.Cluster]++
 		}
 	}
 	var events []Event
+	for _, member := range sortedKeys(spared) {
+		events = append(events, happened("purge", member, fmt.Sprintf("the deletion of %s waits until another copy works", objects(spared[member])), PurgeDone))
+	}
+	for _, member := range sortedKeys(freed) {
+		events = append(events, happened("purge", member, fmt.Sprintf("the deletion of %s waits no longer", objects(freed[member])), PurgeDone))
+	}
 	for _, member := range sortedKeys(gone) {
-		objects := "objects"
-		if gone[member] == 1 {
-			objects = "object"
-		}
-		events = append(events, happened("purge", member, fmt.Sprintf("%d %s gone", gone[member], objects), PurgeDone))
+		events = append(events, happened("purge", member, objects(gone[member])+" gone", PurgeDone))
 	}
 	return events
 }
 
+// objects is a number of them in words.
+func objects(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
 // deletionEvents say what the brake holds anew, and what an approval lets go.
 func (p *pass) deletionEvents() []Event {
-	count := func(n int) string {
-		if n == 1 {
-			return "1 object"
-		}
-		return fmt.Sprintf("%d objects", n)
-	}
 	var events []Event
 	held, before := map[string]int{}, map[string]int{}
 	for _, h := range p.Held {
@@ -417,7 +427,7 @@ func (p *pass) deletionEvents() []Event {
 	}
 	for _, b := range p.next.Meta.Braked {
 		if before[b.Member] != b.Works {
-			events = append(events, happened(VerbHold, b.Member, "the deletion of "+count(held[b.Member])+" waits for an approval", Operator))
+			events = append(events, happened(VerbHold, b.Member, "the deletion of "+objects(held[b.Member])+" waits for an approval", Operator))
 		}
 	}
 	if !p.approved && len(p.approvers) == 0 {
@@ -432,9 +442,9 @@ func (p *pass) deletionEvents() []Event {
 	for _, member := range sortedKeys(gone) {
 		switch by := p.approvers[member]; {
 		case by != "":
-			events = append(events, happened(VerbDelete, member, count(gone[member])+", approved by "+by, Operator))
+			events = append(events, happened(VerbDelete, member, objects(gone[member])+", approved by "+by, Operator))
 		case p.approved:
-			events = append(events, happened(VerbDelete, member, count(gone[member])+", approved", Operator))
+			events = append(events, happened(VerbDelete, member, objects(gone[member])+", approved", Operator))
 		}
 	}
 	return events

@@ -34,14 +34,19 @@ func compileClusters(objects []*manifest.Object) ([]*registration, []render.Find
 		if c == nil {
 			continue
 		}
-		if c.Spec.SyncMode == clusterv1alpha1.Pull {
-			findings = append(findings, o.Finding(render.Error, codeNotSupported, []string{"spec", "syncMode"},
-				"Pull is not acted upon by this version, so the member is not used; write Push and give its credentials, or use a version that does"))
-			continue
-		}
 		registered = append(registered, &registration{o, c})
 	}
 	return registered, findings
+}
+
+// Delivered tells whether a member's objects are delivered by the record: somebody there takes them from the state
+// branch, and nobody here has to reach the member. What is not on the branch does not come to such a member.
+func Delivered(c *clusterv1alpha1.Cluster) bool { return c.Spec.SyncMode == clusterv1alpha1.Pull }
+
+// delivered is Delivered of the member as it is after this pass.
+func (p *pass) delivered(member string) bool {
+	c := p.next.Members[member]
+	return c != nil && Delivered(c)
 }
 
 // fleet is the members as scheduling and overriding see them.

@@ -89,7 +89,7 @@ func TestAManifestAddsToARegistration(t *testing.T) {
 		`{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m1, labels: {from: manifest, tier: gold}}, spec: {syncMode: Push, region: us}}`+"\n",
 		`{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: by-server}, spec: {syncMode: Push, apiEndpoint: "https://m2/"}}`+"\n",
 		`{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m3, labels: {from: manifest}}, spec: {syncMode: Push}}`+"\n",
-		`{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m4}, spec: {syncMode: Pull}}`))
+		`{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: m4}, spec: {syncMode: Push, zone: a, zones: [b]}}`))
 	d := w.register(
 		inSecret("m1", func(r *decide.Registration) { r.Region, r.Labels["env"] = "eu", "prod" }),
 		inSecret("m2"),
@@ -105,7 +105,7 @@ func TestAManifestAddsToARegistration(t *testing.T) {
 	m3 := w.state.Members["m3"]
 	r, _ = decide.RegistrationOf(m3)
 	want(t, "credentials alone", fmt.Sprint(m3.Labels, m3.Spec.APIEndpoint, r.Namespaces), "map[from:manifest][web]")
-	want(t, "findings", codes(d), []string{"error cluster-name Secret argocd/https://m5", "error not-supported clusters.yaml"})
+	want(t, "findings", codes(d), []string{"error cluster-name Secret argocd/https://m5", "error zone-conflict clusters.yaml"})
 	want(t, "what to do", strings.Contains(d.Findings[0].String(), "Secret argocd/https://m5: name: ") && strings.Contains(d.Findings[0].Message, "push a Cluster manifest"), true)
 
 	// The Secrets go, the manifests stay. Two of three are gone at once, which is too many, unless it is approved.

@@ -49,11 +49,21 @@ func (p *pass) retire() {
 	}
 	for _, path := range sortedKeys(p.next.Retired) {
 		p.confirm(path)
-		if r, still := p.next.Retired[path]; still && p.spares(r) {
+		r, still := p.next.Retired[path]
+		if !still {
+			continue
+		}
+		spared := p.spares(r)
+		if spared {
 			if p.Spared == nil {
 				p.Spared = map[string]bool{}
 			}
 			p.Spared[path] = true
+		}
+		// Who takes it from the record has to read it there, and before its member is seen again.
+		if spared = spared && p.delivered(r.Cluster); spared != r.Spared {
+			r.Spared = spared
+			p.next.Retired[path] = r
 		}
 	}
 	p.forget()
@@ -269,7 +279,7 @@ func (p *pass) lastHope(b *workv1alpha2.ResourceBinding, member string) bool {
 		}
 	}
 	items, ok := p.unwritten[record.BindingKey{Namespace: b.Namespace, Name: b.Name}]
-	if !ok {
+	if !ok || p.delivered(member) { // what is on record follows from what is on record
 		items = b.Status.AggregatedStatus
 	}
 	for _, item := range items {

@@ -14,6 +14,7 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
@@ -30,6 +31,7 @@ func (p *pass) warn() {
 			continue
 		}
 		p.warnOfZero(b)
+		p.warnOfRetention(b)
 		if b.next.Spec.Policy == nil || b.kept {
 			continue
 		}
@@ -58,6 +60,26 @@ func (p *pass) warn() {
 		p.find(q.Source.Finding(render.Info, "affinity-fallback", []string{"spec", "placement", "clusterAffinities"},
 			"not the first term but %s is in force for %s; there is no way back to an earlier one but a WorkloadRebalancer", term, some(names)))
 	})
+}
+
+// warnOfRetention says where a rule of the source for what members' objects keep is not known: who takes objects from
+// the state branch has the built-in rules alone.
+func (p *pass) warnOfRetention(b *bound) {
+	id := b.template.ID
+	rule := p.rules.Layer(id, interpret.Retain)
+	if rule == (&interpret.Interpreter{}).Layer(id, interpret.Retain) {
+		return
+	}
+	var on []string
+	for _, t := range targets(b.next) {
+		if p.delivered(t.Name) {
+			on = append(on, t.Name)
+		}
+	}
+	if len(on) > 0 {
+		p.find(b.template.Finding(render.Warning, "retention", nil,
+			"on %s it comes from the state branch, where %s is not known: what others set on the object there is put back; place it on members that are pushed to if that matters", some(on), rule))
+	}
 }
 
 // rowsOfCompat are the intended differences from Karmada that the compat switch turns off.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -163,7 +164,28 @@ func withTerms(r record.Work, b *bound) record.Work {
 	if b.template != nil {
 		template = b.template.Content
 	}
-	spec := &b.next.Spec
+	return onTerms(r, template, &b.next.Spec)
+}
+
+// Terms is a work that was read from the state branch, with what its binding on record says of it. A work without a
+// binding, nil, is one that others need.
+func Terms(r record.Work, b *workv1alpha2.ResourceBinding) record.Work {
+	switch {
+	case isGeneratedNamespace(r):
+		return shared(r)
+	case b == nil || work.BindingOf(r.Object) == "":
+		return r
+	}
+	return onTerms(r, r.Object, &b.Spec)
+}
+
+// shared is a Namespace that works need. It may be there already and hold what others put into it: it is never taken away.
+func shared(r record.Work) record.Work {
+	r.Overwrite, r.Preserve = true, true
+	return r
+}
+
+func onTerms(r record.Work, template api.Object, spec *workv1alpha2.ResourceBindingSpec) record.Work {
 	r.Overwrite = work.Overwrite(template, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
 	r.Suspended = suspended(spec.Suspension, r.Member)
 	r.Preserve = spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion
@@ -178,9 +200,17 @@ func (w *works) refused(b *bound, member string, err error) {
 		w.carryTo(b, member)
 		return
 	}
-	w.find(b.template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", member, err))
+	code := "render"
+	if errors.Is(err, errSecretValues) {
+		code = "secret-values"
+	}
+	w.find(b.template.Finding(render.Error, code, nil, "no copy can be made for member %s: %v", member, err))
 	w.carryTo(b, member)
 }
+
+// errSecretValues: a Secret cannot go where objects are delivered by the record.
+var errSecretValues = errors.New("its objects come from the state branch, where no values of Secrets are; " +
+	"write an ExternalSecret, a SealedSecret, a SopsSecret or the like in its place, or let a policy place it on other members")
 
 func (w *works) put(r record.Work, id api.ID) {
 	w.next.Works[r.Path] = r
@@ -191,6 +221,9 @@ func (w *works) put(r record.Work, id api.ID) {
 
 // copy makes one work, or finds it made.
 func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
+	if work.IsSecret(b.template.ID) && w.delivered(target.Name) {
+		return errSecretValues
+	}
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
 		Workload: b.divides(), Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
@@ -428,9 +461,7 @@ func (w *works) namespace(name string, cluster *affinity.Cluster) {
 			return
 		}
 	}
-	// A namespace may be there already and hold what others put into it: it is shared, never taken away.
-	made.Overwrite, made.Preserve = true, true
-	w.next.Works[path] = made
+	w.next.Works[path] = shared(made)
 }
 
 func (w *works) generated(member string, id api.ID) record.Work {

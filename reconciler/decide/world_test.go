@@ -25,6 +25,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/rendertest"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // tree is a source tree that knows the hashes of its files and folders.
@@ -124,6 +125,7 @@ func (w *world) pass() *decide.Decision {
 	if d.Commit != nil {
 		w.apply(d.Commit.Files)
 	}
+	w.sameTerms(d)
 	previous := w.state
 	w.state = d.Next
 	for _, kept := range []struct {
@@ -140,6 +142,28 @@ func (w *world) pass() *decide.Decision {
 		}
 	}
 	return d
+}
+
+// sameTerms holds for every decision: who reads a work from the branch gets the terms that it has here. Secrets are not
+// for readers, and a work whose binding is gone, as its deletion is held, has those of another time.
+func (w *world) sameTerms(d *decide.Decision) {
+	w.Helper()
+	read := w.readBack()
+	for path, made := range d.Next.Works {
+		key := record.BindingOf(made.ID)
+		if made.Object == nil || work.IsSecret(made.ID) || work.BindingOf(made.Object) != "" && read.Bindings[key] == nil {
+			continue
+		}
+		known, err := record.Identify(read.Works[path])
+		if err != nil {
+			w.Fatal(err)
+		}
+		got := decide.Terms(known, read.Bindings[key])
+		if got.Overwrite != made.Overwrite || got.Suspended != made.Suspended || got.Preserve != made.Preserve {
+			w.Errorf("%s read from the branch has the terms overwrite %t, suspended %t, preserve %t; decided was %t, %t, %t",
+				path, got.Overwrite, got.Suspended, got.Preserve, made.Overwrite, made.Suspended, made.Preserve)
+		}
+	}
 }
 
 func (w *world) next(previous *record.State, memo *decide.Memo) *decide.Decision {
