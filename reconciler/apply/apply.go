@@ -25,6 +25,8 @@ type Retired struct {
 	ID api.ID
 	// Preserve takes our marks and our ownership off and leaves the object.
 	Preserve bool
+	// Since is when that was decided, in Unix seconds. It tells one order from the next for the same object.
+	Since int64
 }
 
 // LegacyManagers are the field managers whose fields become ours on adoption, unless others are configured.

@@ -27,7 +27,7 @@ var layers = []struct {
 	{"words", true, false, []string{"gitstate", "render"}},
 	{"render", true, true, []string{"render/...", "gitstate/record"}},
 	{"decide", true, true, []string{"reconciler/decide", "reconciler/failover", "reconciler/report", "reconciler/simulate", "reconciler/credential", "reconciler/notice"}},
-	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/registry", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/egress", "reconciler/lead", "reconciler/membertest"}},
+	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/registry", "reconciler/pull", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/egress", "reconciler/lead", "reconciler/membertest"}},
 	{"reconciler", false, false, []string{"reconciler"}},
 	{"operations", false, true, []string{"reconciler/metrics", "reconciler/serve", "reconciler/notify", "reconciler/events"}},
 	{"examples", false, false, []string{"examples"}},
