@@ -75,6 +75,13 @@ type Config struct {
 		SuccessThreshold time.Duration `mapstructure:"successThreshold"`
 		FailureThreshold time.Duration `mapstructure:"failureThreshold"`
 	} `mapstructure:"clusters"`
+	Agent struct {
+		URL           string        `mapstructure:"url"`
+		Auth          authConfig    `mapstructure:"auth"`
+		Heartbeat     time.Duration `mapstructure:"heartbeat"`
+		LeaseDuration time.Duration `mapstructure:"leaseDuration"`
+		PollInterval  time.Duration `mapstructure:"pollInterval"`
+	} `mapstructure:"agent"`
 	Server struct {
 		Address  string `mapstructure:"address"`
 		Webhooks struct {
@@ -154,6 +161,11 @@ type notificationConfig struct {
 
 // remote opens a repository with the credentials.
 func (a authConfig) remote(url string) (*remote.Remote, error) {
+	return a.open(remote.Options{URL: url})
+}
+
+// open is remote with limits of what may be fetched.
+func (a authConfig) open(o remote.Options) (*remote.Remote, error) {
 	auth := remote.Auth{
 		Username: a.Username, Password: a.Password, BearerToken: a.BearerToken, CAFile: a.CAFile,
 		SSHKeyFile: a.SSHKeyFile, SSHKeyPassphrase: a.SSHKeyPassphrase, KnownHostsFile: a.KnownHostsFile, UseAgent: a.UseAgent,
@@ -171,7 +183,8 @@ func (a authConfig) remote(url string) (*remote.Remote, error) {
 		}
 		*secret.into = strings.TrimSpace(string(text))
 	}
-	return remote.New(remote.Options{URL: url, Auth: auth, InsecureHTTP: a.InsecureHTTP})
+	o.Auth, o.InsecureHTTP = auth, a.InsecureHTTP
+	return remote.New(o)
 }
 
 // settings are all keys with their defaults. A key that is not here does not exist.
@@ -188,6 +201,7 @@ var settings = map[string]any{
 	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
 	"clusters.kubeconfig": []string{}, "clusters.probeInterval": "10s", "clusters.probeTimeout": "5s",
 	"clusters.successThreshold": "30s", "clusters.failureThreshold": "30s",
+	"agent.url": "", "agent.heartbeat": "30s", "agent.leaseDuration": "2m", "agent.pollInterval": "15s",
 	"failover.defaultTolerationSeconds": 300, "failover.unknownHealth": "keep", "failover.evictionTimeout": "10m",
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
 	"server.address": "", "server.webhooks.address": "", "server.webhooks.idFile": "", "server.webhooks.githubSecretFile": "",
@@ -225,7 +239,7 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 	for key, value := range settings {
 		v.SetDefault(key, value)
 	}
-	for _, of := range []string{"source.auth.", "state.auth."} {
+	for _, of := range []string{"source.auth.", "state.auth.", "agent.auth."} {
 		for _, key := range authSettings {
 			v.SetDefault(of+key, "")
 		}
@@ -289,6 +303,9 @@ func (c *Config) check() error {
 		return errors.New("state.signingKeyPassphraseFile: there is no state.signingKey that it could open")
 	case c.LeaderElection.Enabled && c.LeaderElection.problem() != "":
 		return fmt.Errorf("leaderElection: %s", c.LeaderElection.problem())
+	case c.Agent.LeaseDuration < 2*(c.Agent.Heartbeat+c.Agent.PollInterval):
+		return fmt.Errorf("agent.leaseDuration: %s is less than twice agent.heartbeat and agent.pollInterval together, %s: one report that comes late would make a member Unknown",
+			c.Agent.LeaseDuration, 2*(c.Agent.Heartbeat+c.Agent.PollInterval))
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("logFormat: %q is not known; it is text or json", c.LogFormat)
 	case c.Source.Branch == c.State.Branch && (c.State.URL == "" || c.State.URL == c.Source.URL):
@@ -336,6 +353,7 @@ func (c *Config) check() error {
 		{"source.pollInterval", c.Source.PollInterval}, {"state.statusInterval", c.State.StatusInterval},
 		{"clusters.probeInterval", c.Clusters.ProbeInterval}, {"clusters.probeTimeout", c.Clusters.ProbeTimeout},
 		{"clusters.successThreshold", c.Clusters.SuccessThreshold}, {"clusters.failureThreshold", c.Clusters.FailureThreshold},
+		{"agent.heartbeat", c.Agent.Heartbeat}, {"agent.leaseDuration", c.Agent.LeaseDuration}, {"agent.pollInterval", c.Agent.PollInterval},
 		{"failover.evictionTimeout", c.Failover.EvictionTimeout}, {"failover.brakeWindow", c.Failover.BrakeWindow},
 	} {
 		if d.value < 0 || d.value > 0 && d.value < time.Millisecond { // a number without a unit is nanoseconds

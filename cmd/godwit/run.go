@@ -169,14 +169,16 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	if l.hooks, err = c.receiver(l.audience, log); err != nil {
 		return nil, err
 	}
-	l.fleet = member.New(clusters, member.Options{
-		Fleet: c.Fleet, ProbeInterval: c.Clusters.ProbeInterval, ProbeTimeout: c.Clusters.ProbeTimeout,
-		RetryInterval:     min(2*time.Second, c.Clusters.ProbeInterval),
-		AccurateEstimator: c.Scheduling.AccurateEstimator,
-		Thresholds:        &observe.Thresholds{Success: c.Clusters.SuccessThreshold, Failure: c.Clusters.FailureThreshold}, Logger: log, Tried: l.tried(),
-	})
+	fleetOptions := c.fleetOptions(log)
+	fleetOptions.Tried = l.tried()
+	l.fleet = member.New(clusters, fleetOptions)
 	l.stopFleet = sync.OnceFunc(func() { within(l.stopTime, l.fleet.Close) })
 	l.closers = append(l.closers, l.stopFleet)
+	agents, done, err := c.openAgents(l.fleet, log)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, done)
 	options := c.options()
 	election, keeper, err := c.election(log)
 	if err != nil {
@@ -207,7 +209,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	go func() { defer close(watched); anchors.Watch(watching) }()
 	l.closers = append(l.closers, func() { stop(); <-watched })
 	config := reconciler.Config{
-		Source: src, Gate: gate, Store: st, Fleet: l.fleet, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
+		Source: src, Gate: gate, Store: st, Fleet: agents, Registry: clusters, Webhooks: webhooks, Clock: clock.RealClock{}, Log: log, Options: options,
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: l.told(), Failed: l.failed(), CutOff: anchors.CutOff,
 	}
@@ -225,7 +227,7 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 	}
 	o := store.Options{
 		Branch: c.State.Branch, Dir: c.stateDir(), At: at,
-		Author: store.Signature{Name: c.State.Author.Name, Email: c.State.Author.Email},
+		Author: c.author(),
 	}
 	if o.Sign, err = c.signer(); err != nil {
 		return nil, err

@@ -169,6 +169,7 @@ func setup(e *testscript.Env) error {
 		{"EXAMPLES_CI", ci}, {"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
 		{"GODWIT_DATADIR", filepath.Join(e.WorkDir, "data")}, {"GODWIT_SOURCE_POLLINTERVAL", "200ms"},
 		{"GODWIT_CLUSTERS_PROBEINTERVAL", "200ms"}, {"GODWIT_CLUSTERS_PROBETIMEOUT", "1s"},
+		{"GODWIT_AGENT_POLLINTERVAL", "200ms"}, {"GODWIT_AGENT_HEARTBEAT", "400ms"}, {"GODWIT_AGENT_LEASEDURATION", "2s"},
 		{"GODWIT_STATE_STATUSINTERVAL", "1s"}, {"GODWIT_CLUSTERS_SUCCESSTHRESHOLD", "200ms"}, {"GODWIT_CLUSTERS_FAILURETHRESHOLD", "500ms"},
 	} {
 		e.Setenv(v[0], v[1])

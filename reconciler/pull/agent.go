@@ -61,7 +61,8 @@ type Agent struct {
 	head     gitstate.Revision // in force; empty if none is yet
 	delivery *delivery         // of it
 	trouble  string            // why it is not the newest, for the report; empty if it is
-	reported time.Time         // last
+	tried    time.Time         // the last report
+	reported time.Time         // last with success
 	outages  map[string]bool   // what was said already
 }
 
@@ -104,11 +105,29 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// Reported is when a report was last taken by the remote; zero means that none was.
-func (a *Agent) Reported() time.Time {
+// Alive is an error when the agent does not go on.
+func (a *Agent) Alive() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.reported
+	if late := a.o.Clock.Since(a.tried); !a.tried.IsZero() && late > 2*(a.o.Heartbeat+a.o.Timeout) {
+		return fmt.Errorf("nothing was reported for %s", late.Round(time.Second))
+	}
+	return nil
+}
+
+// Ready is an error until the agent follows the state branch and its reports are taken.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.head == "":
+		return errors.New("the state branch was not read yet")
+	case a.reported.IsZero():
+		return errors.New("no report was taken yet")
+	case a.trouble != "":
+		return errors.New(a.trouble)
+	}
+	return nil
 }
 
 func (a *Agent) runPull(ctx context.Context) error {
@@ -141,10 +160,20 @@ func (a *Agent) pull(ctx context.Context) error {
 		a.back("remote", "the remote of the state branch can be reached again")
 	}
 	a.back("state", "the state branch can be read again")
+	untrusted := ""
+	if tree.Refused != "" {
+		untrusted = fmt.Sprintf("commit %s of the state branch is not followed: %v", tree.Refused, tree.Unverified)
+		a.away("trust", "the state branch is not followed, going on with the last commit that can be trusted", tree.Unverified)
+	} else {
+		a.back("trust", "the state branch can be trusted again")
+	}
 	a.mu.Lock()
 	head, before := a.head, a.delivery
 	a.mu.Unlock()
 	cautious := tree.Offline != nil
+	if tree.Head == head {
+		a.troubled(untrusted)
+	}
 	if tree.Head == "" || tree.Head == a.passed || before != nil && tree.Head == head && cautious == before.cautious {
 		return nil
 	}
@@ -162,7 +191,7 @@ func (a *Agent) pull(ctx context.Context) error {
 	}
 	a.passed = ""
 	a.back("branch", "the state branch is followed again")
-	a.troubled("")
+	a.troubled(untrusted)
 	if cautious {
 		next.hesitate(before)
 	}
@@ -286,6 +315,7 @@ func (a *Agent) rest(ctx context.Context, d time.Duration) bool {
 // report pushes what is known of the member. Before it was looked at there is nothing to say.
 func (a *Agent) report(ctx context.Context) error {
 	a.mu.Lock()
+	a.tried = a.o.Clock.Now()
 	head, delivery, trouble := a.head, a.delivery, a.trouble
 	a.mu.Unlock()
 	seen, ok := a.o.Fleet.Observe().Members[a.o.Member]

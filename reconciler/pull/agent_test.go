@@ -277,7 +277,8 @@ func TestReportsOfNewsAndHeartbeats(t *testing.T) {
 		s.fleet.see("far", decide.MemberFacts{Ready: metav1.ConditionTrue, UID: "uid-far"})
 		s.after(3 * time.Second)
 		want(t, "reports of the first news", s.board.taken(), 1)
-		want(t, "reported", s.Reported().IsZero(), false)
+		want(t, "alive", s.Alive(), nil)
+		want(t, "ready without a state branch", fmt.Sprint(s.Ready()), "the state branch was not read yet")
 		s.after(90 * time.Second)
 		want(t, "heartbeats", s.board.taken(), 4)
 
@@ -319,6 +320,7 @@ func TestBothEndsAgree(t *testing.T) {
 			id("ConfigMap", "a"): {Applied: hash, Live: marked("a", "1")}, id("ConfigMap", "old"): {Gone: true},
 		}})
 		s.after(10 * time.Second)
+		want(t, "ready", s.Ready(), nil)
 		f := NewFleet(FleetOptions{Board: s.board, Pushed: newFakeFleet(), Log: slog.New(slog.DiscardHandler)})
 		f.Set(map[string]Desired{"far": s.fleet.wanted("far")})
 		f.look(s.t.Context())

@@ -73,7 +73,8 @@ func deliver(tree gitstate.HashFS, name string, before *delivery) (*delivery, er
 		d.desired = nothing(name, cluster)
 		return d, nil
 	}
-	d.desired = Desired{Cluster: cluster, RecordedUID: cluster.Spec.ID, Works: map[api.ID]Work{}, Retired: map[api.ID]Retired{}}
+	registration, _ := decide.RegistrationOf(cluster)
+	d.desired = Desired{Cluster: cluster, RecordedUID: cluster.Spec.ID, Registration: registration, Works: map[api.ID]Work{}, Retired: map[api.ID]Retired{}}
 	for path, w := range state.Works {
 		w, err := d.read(tree, path, w, before)
 		if err != nil {
