@@ -69,6 +69,9 @@ func (p *Poster) Post(ctx context.Context, files map[string][]byte, subject stri
 	}
 	b.add(object)
 	if err := p.send(ctx, b.made, object.Hash); err != nil {
+		if errors.Is(err, remote.ErrRefused) && !errors.Is(err, remote.ErrRefMoved) {
+			err = fmt.Errorf("%w; each post replaces the one before, so that the branch has to allow force pushes", err)
+		}
 		return "", fmt.Errorf("post to %s: %w", p.ref, err)
 	}
 	return revision(object.Hash), nil

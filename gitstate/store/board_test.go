@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/gittest"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 )
 
@@ -108,6 +109,17 @@ func TestAPostGoesOnAfterTrouble(t *testing.T) {
 			}
 			fsck(t, w.dir)
 		})
+	}
+}
+
+func TestAPostNeedsForcePushes(t *testing.T) {
+	w := newWorld(t)
+	git(t, w.dir, "config", "receive.denyNonFastForwards", "true")
+	p := NewPoster(newRemote(t, gittest.ServeHTTP(t, w.dir, gittest.HTTPOptions{}).URL), agents+"kube03", Signature{})
+	post(t, p, "head=1")
+	_, err := p.Post(t.Context(), posted("head=2"), "report", time.Unix(1e9, 0))
+	if !errors.Is(err, remote.ErrRefused) || !strings.Contains(err.Error(), "the branch has to allow force pushes") {
+		t.Errorf("Post: %v", err)
 	}
 }
 

@@ -209,6 +209,8 @@ func (w *works) refused(b *bound, member string, err error) {
 }
 
 // errSecretValues: a Secret cannot go where objects are delivered by the record.
+//
+// Differs from Karmada: its agents read works from the control plane, values included.
 var errSecretValues = errors.New("its objects come from the state branch, where no values of Secrets are; " +
 	"write an ExternalSecret, a SealedSecret, a SopsSecret or the like in its place, or let a policy place it on other members")
 

@@ -51,6 +51,8 @@ type FleetOptions struct {
 	Interval time.Duration
 	Hints    <-chan struct{}
 	// Lease is how long a member may be silent, default 2m.
+	//
+	// Differs from Karmada: there it is 40s. Its agents renew a Lease in the control plane, ours push to a forge.
 	Lease time.Duration
 	// Timeout of a look, default 1m.
 	Timeout time.Duration
@@ -128,6 +130,9 @@ func (f *Fleet) Set(desired map[string]Desired) {
 			m = &pulled{}
 			f.members[name] = m
 			signal(f.kick)
+		}
+		if m.desired.Works == nil && d.Works != nil && m.report != nil {
+			signal(f.changed) // more of the report counts
 		}
 		m.desired, m.dirty = d, true
 	}

@@ -358,6 +358,26 @@ func TestOnlyWhatIsAskedForIsSeen(t *testing.T) {
 	})
 }
 
+// When a reconciler starts it asks for nothing first; what was reported before it asked counts then.
+func TestWhatWasReportedBeforeItWasAskedForIsNews(t *testing.T) {
+	reading(t, func(r *reader) {
+		d := r.desired["far"]
+		d.Works, d.Retired = nil, nil
+		r.desired["far"] = d
+		r.Set(r.desired)
+		r.heartbeat(func(c *Report) {
+			c.Copies[id("ConfigMap", "a")] = Copy{Kind: "ConfigMap", Namespace: "default", Name: "a", Applied: strings.Repeat("a", 40)}
+		})
+		r.after(10 * time.Second)
+		r.news()
+		r.ask([]api.ID{id("ConfigMap", "a")}, nil)
+		want(t, "news", r.news(), true)
+		want(t, "applied", r.far().Copies[id("ConfigMap", "a")].Applied, strings.Repeat("a", 40))
+		r.ask([]api.ID{id("ConfigMap", "a")}, nil)
+		want(t, "news again", r.news(), false)
+	})
+}
+
 func TestNobodyIsAskedWithoutMembersThatReport(t *testing.T) {
 	reading(t, func(r *reader) {
 		r.Set(map[string]Desired{"near": r.desired["near"]})
