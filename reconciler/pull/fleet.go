@@ -47,9 +47,8 @@ type FleetOptions struct {
 	Pushed Reachable
 	// Branches is what the agents' branches begin with, for people.
 	Branches string
-	// Interval is how often the board is looked at, default 15s; Hints receives when it may be worth it earlier.
+	// Interval is how often the board is looked at, default 15s.
 	Interval time.Duration
-	Hints    <-chan struct{}
 	// Lease is how long a member may be silent, default 2m.
 	//
 	// Differs from Karmada: there it is 40s. Its agents renew a Lease in the control plane, ours push to a forge.
@@ -191,7 +190,6 @@ func (f *Fleet) Run(ctx context.Context) {
 			signal(f.changed)
 			continue
 		case <-ticker.C():
-		case <-f.o.Hints:
 		case <-f.kick:
 		}
 		f.look(ctx)
