@@ -187,6 +187,12 @@ type Holder struct {
 	Applies bool
 }
 
+// deliveries are managers that put back what they want, whichever way they write.
+var deliveries = []string{"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller"}
+
+// declares tells whether the manager says what it wants again and again, where others change something once.
+func (h Holder) declares() bool { return h.Applies || slices.Contains(deliveries, h.Manager) }
+
 type holding struct {
 	Holder
 	claim

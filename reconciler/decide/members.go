@@ -202,6 +202,9 @@ func (p *pass) member(claimed *claim, old *clusterv1alpha1.Cluster, facts Member
 		}
 	}
 	next.Spec.Taints = p.taints(next, old, claimed.paused)
+	p.deliver(next, old, func(message string) {
+		p.find(claimed.finding("delivery", []string{"metadata", "annotations", AnnotationDelivery}, "%s", message))
+	})
 	return next
 }
 

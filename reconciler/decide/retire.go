@@ -102,7 +102,8 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 			total--
 			continue
 		}
-		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w)
+		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w) || p.valueless(w, w.ID) ||
+			work.Keeps(w.Object) && p.delivery(member) == DeliveryHydrate
 		left[i] = !preserve[i] && !guarded(w.ID) && p.left(member, w.ID)
 		switch {
 		case preserve[i]:
@@ -132,6 +133,9 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 		if by, ok := p.Previous.Meta.DeletionApproved(paths[i]); ok && why != "" {
 			why = ""
 			p.approvers[member] = by
+		}
+		if why == "" && p.outstays(path, w, preserve[i]) {
+			continue
 		}
 		if why == "" && !preserve[i] && !left[i] {
 			was.Approved++ // what goes now makes what is held no fewer in the next pass
@@ -190,7 +194,7 @@ func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) || p
 
 func preserved(s *record.State, id api.ID) bool {
 	b := s.Bindings[record.BindingOf(id)]
-	return b != nil && b.Spec.PreserveResourcesOnDeletion != nil && *b.Spec.PreserveResourcesOnDeletion
+	return b != nil && keepsObjects(b)
 }
 
 // guarded are the kinds whose deletion takes more along than themselves.

@@ -24,6 +24,7 @@ func (p *pass) warn() {
 		p.find(p.input.overrides.value.Idle(p.effects)...)
 	}
 	p.warnOfCompat()
+	p.warnOfOthers()
 	outranked, stuck, fallback := gathered{}, gathered{}, gathered{}
 	for _, b := range p.bound {
 		if b.next == nil || b.template == nil {
