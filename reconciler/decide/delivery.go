@@ -83,21 +83,28 @@ func (p *pass) deliver(next, old *clusterv1alpha1.Cluster, find func(message str
 	}
 }
 
+// errSecretValues: a Secret cannot go where works are all that a member gets.
+var errSecretValues = errors.New("the member gets what is in works/ of the state branch, where values of Secrets never are")
+
 // undeliverable says why a template cannot reach a member that gets nothing but the files of the record.
 func (p *pass) undeliverable(t *manifest.Object, member string) error {
 	if !work.IsSecret(t.ID) || !p.byRecord(member) {
 		return nil
 	}
+	hint := "use a kind that fetches them there, such as ExternalSecret or SealedSecret"
 	encrypted, marked := work.Encrypted(t.Content)
 	switch {
+	case p.delivery(member) == DeliveryPull:
 	case !encrypted:
-		return errors.New("the member gets what is in works/ of the state branch, where values of Secrets never are: encrypt all of them with SOPS, or use a kind that fetches them there, such as ExternalSecret or SealedSecret")
+		hint = "encrypt all of them with SOPS, or " + hint
 	case !marked:
-		return errors.New("the checksum of SOPS covers labels and annotations, to which godwit adds its marks: encrypt it with mac_only_encrypted: true (sops --mac-only-encrypted)")
+		hint = "the checksum of SOPS covers labels and annotations, to which godwit adds its marks: encrypt it with mac_only_encrypted: true (sops --mac-only-encrypted)"
 	case !inOrder(t):
-		return errors.New("the checksum of SOPS covers the order of values, which the state branch has sorted by name: sort them, and encrypt it again")
+		hint = "the checksum of SOPS covers the order of values, which works/ has sorted by name: sort them, and encrypt it again"
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %s", errSecretValues, hint)
 }
 
 // inOrder tells whether the values of a Secret stand in the file in the order that the record has them in.
@@ -130,13 +137,17 @@ func (p *pass) valueless(w record.Work, id api.ID) bool {
 	return !encrypted
 }
 
-// outstays keeps the file of a work that is not wanted any more, if it may not go yet, and tells whether it did. Where
-// files are all that reaches a member, whatever leaves works/ is gone for good.
+// outstays keeps the file of a work that is not wanted any more, if it may not go yet, and tells whether it did: where
+// others apply works/, what leaves it is deleted, whatever retired/ says.
 func (p *pass) outstays(path string, w record.Work, preserve bool) bool {
-	if !p.byRecord(w.Member) || p.valueless(w, w.ID) {
+	if p.delivery(w.Member) != DeliveryHydrate || p.valueless(w, w.ID) {
 		return false
 	}
 	stays, next := false, p.was(path)
+	why := "it is the last copy that may work, and would be deleted"
+	if preserve {
+		why = "whoever applies it was not seen to know yet that the object is to stay, and would delete it"
+	}
 	switch {
 	case p.Recorded != nil: // what was seen then says so
 		next, stays = p.Recorded.Works[path]
@@ -148,6 +159,8 @@ func (p *pass) outstays(path string, w record.Work, preserve bool) bool {
 	if stays {
 		next.Preserve = preserve
 		p.next.Works[path] = next
+		p.find(render.Finding{Severity: render.Info, Code: "file-stays", Object: w.ID.Kind + " " + w.ID.String(), File: path,
+			Message: "is not wanted on " + w.Member + " any more, and its file stays for now: " + why})
 	}
 	return stays
 }
@@ -159,8 +172,6 @@ func (p *pass) preserved(w record.Work) (record.Work, bool) {
 	facts := p.Seen.Members[w.Member]
 	c, known := facts.Copies[w.ID.Unversioned()]
 	switch {
-	case p.delivery(w.Member) != DeliveryHydrate:
-		return w, false // an agent reads it in retired/
 	case member.DeletionTimestamp != nil && readiness(member).Status != metav1.ConditionTrue:
 		return w, false // nobody can tell any more
 	case !work.Keeps(w.Object):
@@ -220,12 +231,4 @@ func (p *pass) warnOfOthers() {
 			p.find(render.Finding{Severity: render.Warning, Code: "two-managers", Object: id.String(), Message: fmt.Sprintf(message, some(where))})
 		}
 	}
-}
-
-// ParseDelivery reads a setting.
-func ParseDelivery(text string) (Delivery, error) {
-	if d := Delivery(text); d == DeliveryPush || d == DeliveryHydrate {
-		return d, nil
-	}
-	return "", fmt.Errorf("%q is not known; it is %s or %s", text, DeliveryPush, DeliveryHydrate)
 }

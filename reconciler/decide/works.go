@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,7 +114,7 @@ func (w *works) binding(b *bound) {
 		if cluster == nil {
 			continue
 		}
-		if w.byRecord(target.Name) && suspended(spec.Suspension, target.Name) {
+		if w.delivery(target.Name) == DeliveryHydrate && suspended(spec.Suspension, target.Name) {
 			w.carryTo(b, target.Name) // its file is all that there is to hold back
 			continue
 		}
@@ -185,7 +186,11 @@ func (w *works) refused(b *bound, member string, err error) {
 		w.carryTo(b, member)
 		return
 	}
-	w.find(b.template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", member, err))
+	code := "render"
+	if errors.Is(err, errSecretValues) {
+		code = "secret-values"
+	}
+	w.find(b.template.Finding(render.Error, code, nil, "no copy can be made for member %s: %v", member, err))
 	w.carryTo(b, member)
 }
 
