@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -213,6 +214,21 @@ func (p *pass) lastOfAll(path string, w record.Work) bool {
 	return slices.ContainsFunc(b.Spec.RequiredBy, func(owner workv1alpha2.BindingSnapshot) bool {
 		return left(record.BindingKey{Namespace: owner.Namespace, Name: owner.Name})
 	})
+}
+
+// warnOfInstance tells of an extension, such as a ServiceMonitor, that selects objects by the label that is taken off them.
+// Kinds of Kubernetes' own select pods, which keep it.
+func (p *pass) warnOfInstance(b *bound) {
+	if p.Options.KeepInstanceLabel || !strings.Contains(b.template.Group, ".") || strings.HasSuffix(b.template.Group, ".k8s.io") {
+		return
+	}
+	spec, _ := b.template.Content["spec"].(map[string]any)
+	selector, _ := spec["selector"].(map[string]any)
+	labels, _ := selector["matchLabels"].(map[string]any)
+	if _, ok := labels[work.InstanceLabel]; ok {
+		p.find(b.template.Finding(render.Warning, "label-taken-off", []string{"spec", "selector", "matchLabels", work.InstanceLabel},
+			"is taken off copies, other than Pods and pod templates, as Argo CD may know its own objects by it: select by another label, or set tracking.stripInstanceLabel: false if no Argo CD of these members tracks by label"))
+	}
 }
 
 // warnOfOthers tells of objects of ours that another delivery holds for its own.

@@ -31,6 +31,7 @@ func (p *pass) warn() {
 			continue
 		}
 		p.warnOfZero(b)
+		p.warnOfInstance(b)
 		if b.next.Spec.Policy == nil || b.kept {
 			continue
 		}

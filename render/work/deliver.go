@@ -118,5 +118,5 @@ func TrackedBy(live api.Object) string {
 // IsTracking tells whether a label or annotation is one by which another delivery knows its own objects, or
 // ours by which a version of a work is known.
 func IsTracking(name string) bool {
-	return name == AnnotationVersion || name == instanceLabel || slices.Contains(trackingLabels, name) || slices.Contains(trackingAnnotations, name)
+	return name == AnnotationVersion || name == InstanceLabel || slices.Contains(trackingLabels, name) || slices.Contains(trackingAnnotations, name)
 }

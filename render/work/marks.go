@@ -38,8 +38,8 @@ const (
 	fluxKustomize = "kustomize.toolkit.fluxcd.io"
 	fluxHelm      = "helm.toolkit.fluxcd.io"
 
-	// instanceLabel is Argo CD's in older installations, and a common label of charts.
-	instanceLabel = "app.kubernetes.io/instance"
+	// InstanceLabel is Argo CD's own in older installations, and one that charts have.
+	InstanceLabel = "app.kubernetes.io/instance"
 )
 
 // foreignLabels are the labels to take off an object. The instance label goes unless it is to be kept; a Pod
@@ -52,7 +52,7 @@ func foreignLabels(o api.Object, keepInstance bool) []string {
 	return labelsWithInstance
 }
 
-var labelsWithInstance = append([]string{instanceLabel}, trackingLabels...)
+var labelsWithInstance = append([]string{InstanceLabel}, trackingLabels...)
 
 // mark adds our marks and takes off those of others. Without a binding, as for a Namespace that only
 // its works need, there is no mark of one.
