@@ -47,7 +47,7 @@ func Delivered(w Work, live api.Object, fleet string) Outcome {
 	if err != nil {
 		return unkept(live, nil, err)
 	}
-	differences := changedByOthers(Compare(visible(sent(kept, true)), live), live)
+	differences := changedByOthers(visible(sent(kept, true)), live)
 	switch version := work.VersionOf(live); {
 	case version != work.VersionOf(w.Object) && version == "":
 		return missing("was not applied from the state branch yet; it is for %s", deliverer)
@@ -71,12 +71,14 @@ func visible(o api.Object) api.Object {
 	return o
 }
 
-// changedByOthers are the differences that those who applied the object do not hold themselves.
-func changedByOthers(differences []Difference, live api.Object) []Difference {
+// changedByOthers are the differences that those who applied the object do not hold themselves. That a value is
+// empty and left out is the server's way, which nobody holds.
+func changedByOthers(wanted, live api.Object) []Difference {
 	version := Field{"f:metadata", "f:annotations", "f:" + work.AnnotationVersion}
 	_, others := claims(live)
-	return slices.DeleteFunc(differences, func(d Difference) bool {
-		if d.Kind != Changed || isTracking(d.Field) {
+	return slices.DeleteFunc(Compare(wanted, live), func(d Difference) bool {
+		value, _ := d.Field.of(wanted)
+		if d.Kind != Changed || isTracking(d.Field) || d.Live == "" && empty(value) {
 			return true
 		}
 		return slices.ContainsFunc(others, func(o holding) bool {

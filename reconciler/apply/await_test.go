@@ -13,12 +13,12 @@ import (
 const ourMarks = `"f:metadata":{"f:labels":{"f:godwit.dev/managed":{}},"f:annotations":{"f:godwit.dev/fleet":{},"f:godwit.dev/work":{}}}`
 
 func TestDelivered(t *testing.T) {
-	base := workOf(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: m, `+marks+`}, data: {a: "1", b: "2"}}`)
+	base := workOf(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: m, `+marks+`}, spec: {off: false}, data: {a: "1", b: "2"}}`)
 	wanted := base
 	wanted.Object = work.Deliver(base.Object, false)
 	version := work.VersionOf(wanted.Object)
 	live := func(version, more string) string {
-		return `{apiVersion: v1, kind: ConfigMap, metadata: {name: m, uid: u1, labels: {godwit.dev/managed: "true", app.kubernetes.io/instance: m1}, annotations: {godwit.dev/fleet: godwit, godwit.dev/binding: default/web, argocd.argoproj.io/tracking-id: x, godwit.dev/work: ` + version + `}}, ` + more + `}`
+		return `{apiVersion: v1, kind: ConfigMap, metadata: {name: m, uid: u1, labels: {godwit.dev/managed: "true", app.kubernetes.io/instance: m1}, annotations: {godwit.dev/fleet: godwit, godwit.dev/binding: default/web, argocd.argoproj.io/tracking-id: x, godwit.dev/work: ` + version + `}}, spec: {}, ` + more + `}`
 	}
 	argo := `argocd-controller Apply {` + ourMarks + `,"f:data":{"f:a":{},"f:b":{}}}`
 	argoLost := `argocd-controller Apply {` + ourMarks + `,"f:data":{"f:a":{}}}`
@@ -28,7 +28,7 @@ func TestDelivered(t *testing.T) {
 		message    string // empty: it is delivered
 	}{
 		{"not there", "", nil, "is not there; it is for whoever applies works/ of the state branch to make it"},
-		{"as wanted, with the marks of Argo CD", live(version, `data: {a: "1", b: "2"}`), []string{argo}, ""},
+		{"as wanted, with the marks of Argo CD and an empty value left out", live(version, `data: {a: "1", b: "2"}`), []string{argo}, ""},
 		{"others' fields are theirs", live(version, `data: {a: "1", b: "2", c: "3"}`), []string{argo, `kubectl Update {"f:data":{"f:c":{}}}`}, ""},
 		{"the server's way with a value", live(version, `data: {a: "1", b: two}`), []string{argo}, ""},
 		{"a mutating webhook's, noted for who sent it", live(version, `data: {a: "1", b: two}`), []string{argoLost, `argocd-controller Update {"f:data":{"f:b":{}}}`}, ""},

@@ -42,14 +42,19 @@ func (f Field) String() string {
 
 // in tells whether o has the field.
 func (f Field) in(o api.Object) bool {
-	var at any = o
+	_, ok := f.of(o)
+	return ok
+}
+
+// of is the field's value in o.
+func (f Field) of(o api.Object) (v any, ok bool) {
+	v = o
 	for _, element := range f {
-		var ok bool
-		if at, ok = child(at, element); !ok {
-			return false
+		if v, ok = child(v, element); !ok {
+			return nil, false
 		}
 	}
-	return true
+	return v, true
 }
 
 // child goes one element down.
