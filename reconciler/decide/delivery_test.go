@@ -231,8 +231,14 @@ func TestAFileIsToldToStayBeforeItGoes(t *testing.T) {
 func TestTheLastCopyKeepsItsFile(t *testing.T) {
 	w := newWorld(t)
 	source := strings.ReplaceAll("== clusters.yaml ==\n---\n"+cluster("m1", "")+"---\n"+cluster("m2", ""), "labels: {}", "annotations: {godwit.dev/delivery: hydrate}") +
-		file("p.yaml", policyFor("p", "Deployment web", "placement: {spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}], clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 0}]}, failover: {cluster: {purgeMode: Gracefully}}")) +
-		file("web.yaml", deployment("web", 2))
+		file("p.yaml", policyFor("p", "Deployment web", "placement: {spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}], clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 0}]}, propagateDeps: true, failover: {cluster: {purgeMode: Gracefully}}")) +
+		file("web.yaml", strings.Replace(deployment("web", 2), `image: "nginx:1"`, `image: "nginx:1", envFrom: [{configMapRef: {name: c}}]`, 1), configMap("c", "one"))
+	on := func(members ...string) (paths []string) { // what the workload needs goes along with it
+		for _, m := range members {
+			paths = append(paths, m+"/default/configmap_c", m+"/default/deployment.apps_web")
+		}
+		return paths
+	}
 	health := func(member, health string) {
 		w.applied(member)
 		w.facts(member, func(f *decide.MemberFacts) {
@@ -266,23 +272,23 @@ func TestTheLastCopyKeepsItsFile(t *testing.T) {
 	later(time.Minute)
 	later(time.Minute)
 	want(t, "placed", w.placed("default/web-deployment"), "m2=2")
-	want(t, "works", w.works(), []string{"m1/default/deployment.apps_web", "m2/default/deployment.apps_web"})
+	want(t, "works", w.works(), on("m1", "m2"))
 	health("m2", "Unhealthy")
 	later(time.Minute)
 	later(time.Hour) // the task is given up
 	if tasks := w.binding("default/web-deployment").Spec.GracefulEvictionTasks; len(tasks) > 0 {
 		t.Fatalf("tasks %v", tasks)
 	}
-	want(t, "works", w.works(), []string{"m1/default/deployment.apps_web", "m2/default/deployment.apps_web"})
+	want(t, "works", w.works(), on("m1", "m2"))
 	ready("m1", metav1.ConditionTrue)
 	w.restart()
 	later(time.Minute)
-	want(t, "works", w.works(), []string{"m1/default/deployment.apps_web", "m2/default/deployment.apps_web"})
+	want(t, "works", w.works(), on("m1", "m2"))
 	health("m2", "Healthy")
 	later(time.Minute)
 	later(time.Minute)
-	want(t, "works", w.works(), []string{"m2/default/deployment.apps_web"})
-	want(t, "retired", w.retired(), []string{"m1/default/deployment.apps_web"})
+	want(t, "works", w.works(), on("m2"))
+	want(t, "retired", w.retired(), on("m1"))
 }
 
 // While an update waits for who delivers it, the copy that runs is judged; the new one does not count as applied.
