@@ -139,6 +139,23 @@ func TestAFieldIsNotFoughtOverWithAnotherDelivery(t *testing.T) {
 	}
 }
 
+// A new version of the work does not make the fight begin anew.
+func TestAFightIsRememberedAcrossVersions(t *testing.T) {
+	w := newWorld(t)
+	work, next := workOf(t, configMap), workOf(t, configMap)
+	next.Hash = "next"
+	known := w.apply(work, nil).Known
+	for range contestLimit {
+		w.other("argocd-controller", `{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: default}, data: {b: theirs}}`)
+		known = w.apply(work, known).Known
+	}
+	known = w.apply(next, known).Known
+	w.other("argocd-controller", `{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: default}, data: {b: theirs}}`)
+	if out := w.apply(next, known); out.Reason != decide.ReasonConflict {
+		t.Errorf("%s %s: %s", out.Change, out.Reason, out.Message)
+	}
+}
+
 // Who changes a field by hand is no delivery, however often.
 func TestPeopleArePutRightEachTime(t *testing.T) {
 	w := newWorld(t)

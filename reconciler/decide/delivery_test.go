@@ -88,6 +88,11 @@ func TestWorksForOthersAreMarked(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
+	for _, keep := range []bool{false, true, false} { // the policy alone changes
+		w.push(hydrated + file("p.yaml", policyFor("p", "ConfigMap", everywhere+fmt.Sprintf(", preserveResourcesOnDeletion: %t", keep))) + file("c.yaml", configMap("c", "one")))
+		want(t, "keeps", work.Keeps(w.state.Works["works/m1/default/configmap_c.yaml"].Object), keep)
+	}
+	w = newWorld(t)
 	w.push(fleet(1) + file("p.yaml", policyFor("p", "ConfigMap", everywhere+", preserveResourcesOnDeletion: true")) + file("c.yaml", configMap("c", "one")))
 	if text := w.text("m1/default/configmap_c"); strings.Contains(text, "godwit.dev/work") || strings.Contains(text, "argocd") {
 		t.Errorf("godwit applies it itself:\n%s", text)
@@ -342,4 +347,21 @@ func TestASelectorOfALabelThatIsTakenOffIsNamed(t *testing.T) {
 	want(t, "findings", codes(w.push(source)), []string{"warning label-taken-off m.yaml"})
 	w.options.KeepInstanceLabel = true
 	want(t, "findings", codes(w.pass()), []string{})
+}
+
+// A copy is made anew for who delivers it now, and members that differ in that do not share one.
+func TestAnotherDeliveryMakesAnotherWork(t *testing.T) {
+	w := newWorld(t)
+	rest := file("p.yaml", policyFor("p", "ConfigMap", everywhere)) + file("c.yaml", configMap("c", "one"))
+	clusters := "== clusters.yaml ==\n---\n" + cluster("m0", "") + "---\n" + strings.TrimPrefix(hydrated, "== clusters.yaml ==\n")
+	marked := func(member string) bool {
+		return work.VersionOf(w.state.Works["works/"+member+"/default/configmap_c.yaml"].Object) != ""
+	}
+	for _, hydrates := range []bool{true, false, true} {
+		word := map[bool]string{true: "hydrate", false: "push"}[hydrates]
+		w.push(strings.Replace(clusters, "hydrate", word, 1) + rest)
+		if marked("m0") || marked("m1") != hydrates {
+			t.Errorf("%s: marked %t and %t, want false and %t", word, marked("m0"), marked("m1"), hydrates)
+		}
+	}
 }

@@ -42,10 +42,15 @@ func delivered(w Work) Work {
 // While others apply, the member is only looked at: not one request that could write leaves, whatever there is to do.
 func TestWhereOthersApplyNothingIsWritten(t *testing.T) {
 	w := newWorld(t, "kube02")
-	var written atomic.Int64
+	w.want("kube02", deployment(t, "web", 2)) // godwit applied it itself before
+	w.applied("kube02")
+	var written, looks atomic.Int64
 	w.servers["kube02"].Intercept(func(r *http.Request) *metav1.Status {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && strings.HasPrefix(r.UserAgent(), "godwit") {
 			written.Add(1)
+		}
+		if strings.Contains(r.URL.Path, "/namespaces/default/") && strings.HasPrefix(r.UserAgent(), "godwit") {
+			looks.Add(1)
 		}
 		return nil
 	})
@@ -75,6 +80,13 @@ func TestWhereOthersApplyNothingIsWritten(t *testing.T) {
 	w.argo("kube02", changed.Object)
 	w.applied("kube02")
 
+	looks.Store(0)
+	w.restart()
+	w.applied("kube02")
+	if n := looks.Load(); n != 0 {
+		t.Errorf("%d single objects were read, though the first list shows them delivered", n)
+	}
+
 	w.retire("kube02", settings.ID)
 	w.eventually("it is waited for", func(seen decide.Observations) bool {
 		return strings.Contains(seen.Members["kube02"].Copies[settings.ID.Unversioned()].Message, "to delete")
@@ -92,7 +104,7 @@ func TestWhereOthersApplyNothingIsWritten(t *testing.T) {
 		t.Errorf("tracked: %v; where others deliver, that is how it should be", by)
 	}
 
-	// And back.
+	// And back. What it knew of the time before counts no more.
 	w.readOnly("kube02", false)
 	web.Object, web.Hash = deployment(t, "web", 3).Object, "3"
 	w.want("kube02", web)
@@ -100,6 +112,21 @@ func TestWhereOthersApplyNothingIsWritten(t *testing.T) {
 	web.Overwrite = true
 	w.want("kube02", web)
 	w.applied("kube02")
+}
+
+// What a process applied before others took over is no reason to take a field from them when it is to apply again.
+func TestWhatWasAppliedBeforeOthersTookOverIsForgotten(t *testing.T) {
+	w := newWorld(t, "kube02")
+	web := deployment(t, "web", 2)
+	w.want("kube02", web)
+	w.applied("kube02")
+	w.readOnly("kube02", true)
+	w.argo("kube02", delivered(deployment(t, "web", 7)).Object)
+	w.reason("kube02", web.ID, decide.ReasonNotDelivered)
+	w.readOnly("kube02", false)
+	if facts := w.reason("kube02", web.ID, decide.ReasonConflict); !strings.Contains(facts.Message, "argocd-controller owns .spec.replicas") {
+		t.Errorf("message %q", facts.Message)
+	}
 }
 
 // The clients themselves refuse to write, also if somebody forgets to ask.
@@ -177,5 +204,28 @@ func TestTwoManagersDoNotFightForAHundredPasses(t *testing.T) {
 	}
 	if got, want := w.fleet.Observe().Members["kube02"].Tracked, "map[Deployment default/web:Argo CD (argocd.argoproj.io/tracking-id: shop:apps/Deployment:default/web)]"; fmt.Sprint(got) != want {
 		t.Errorf("tracked %v, want %s", got, want)
+	}
+}
+
+// Ten minutes of peace are the end of a fight: what Argo CD does once in a while is put right each time.
+func TestAFightIsForgottenWhenItWasCalm(t *testing.T) {
+	w := newWorld(t, "kube02")
+	settings := configMap(t, "settings", "1")
+	w.want("kube02", settings)
+	w.applied("kube02")
+	theirs := api.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "default"}, "data": map[string]any{"k": "theirs"}}
+	m := w.fleet.members["kube02"]
+	for i := range 7 {
+		w.argo("kube02", theirs)
+		w.eventually(fmt.Sprintf("change %d is put right", i+1), func(decide.Observations) bool {
+			o, err := w.get("kube02", settings.ID)
+			return err == nil && field(o, "data", "k") == "1" && w.fleet.Quiet()
+		})
+		w.applied("kube02")
+		if i%3 == 2 {
+			m.mu.Lock()
+			m.copies[settings.ID.Unversioned()].putBackAt = w.fleet.options.Clock.Now().Add(-calmDown - 1)
+			m.mu.Unlock()
+		}
 	}
 }
