@@ -194,7 +194,7 @@ func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) || p
 
 func preserved(s *record.State, id api.ID) bool {
 	b := s.Bindings[record.BindingOf(id)]
-	return b != nil && keepsObjects(b)
+	return b != nil && keepsObjects(&b.Spec)
 }
 
 // guarded are the kinds whose deletion takes more along than themselves.

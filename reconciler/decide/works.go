@@ -174,7 +174,7 @@ func withTerms(r record.Work, b *bound) record.Work {
 	spec := &b.next.Spec
 	r.Overwrite = work.Overwrite(template, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
 	r.Suspended = suspended(spec.Suspension, r.Member)
-	r.Preserve = keepsObjects(b.next)
+	r.Preserve = keepsObjects(spec)
 	return r
 }
 
@@ -208,7 +208,7 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 		Workload: b.divides(), Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
-	made, result, err := w.make(b.template, c, keepsObjects(b.next))
+	made, result, err := w.make(b.template, c, keepsObjects(&b.next.Spec))
 	if e := w.open(err); e != nil && w.Answers == nil {
 		made, result, err = w.unheard(b, c, e)
 	}
@@ -247,7 +247,7 @@ func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (re
 		return record.Work{}, override.Result{}, err
 	}
 	if !ok {
-		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(b.next))
+		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec))
 	}
 	return recorded, rendered.Overrides, nil
 }
@@ -343,8 +343,8 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) reco
 }
 
 // keepsObjects tells whether the policy leaves copies on members when they are not wanted there any more.
-func keepsObjects(b *workv1alpha2.ResourceBinding) bool {
-	keep := b.Spec.PreserveResourcesOnDeletion
+func keepsObjects(spec *workv1alpha2.ResourceBindingSpec) bool {
+	keep := spec.PreserveResourcesOnDeletion
 	return keep != nil && *keep
 }
 
