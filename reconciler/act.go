@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/godwit-gitops/godwit/api"
+	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/apply"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
@@ -39,7 +40,7 @@ func desired(s *record.State, spared map[string]bool, rules *interpret.Interpret
 	all := make(map[string]Desired, len(s.Members))
 	for name, c := range s.Members {
 		registration, _ := decide.RegistrationOf(c)
-		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Registration: registration, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
+		all[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, ReadOnly: readOnly(c), Registration: registration, Works: map[api.ID]apply.Work{}, Retired: map[api.ID]apply.Retired{}}
 	}
 	for path, w := range s.Works {
 		d, ok := all[w.Member]
@@ -48,7 +49,7 @@ func desired(s *record.State, spared map[string]bool, rules *interpret.Interpret
 		}
 		if w.Object == nil {
 			var err error
-			if w, err = record.Identify(s.Works[path]); err != nil || work.IsSecret(w.ID) {
+			if w, err = record.Identify(s.Works[path]); err != nil || work.IsSecret(w.ID) && !d.ReadOnly {
 				continue // nobody knows the values of a Secret that was not rendered since the start
 			}
 		}
@@ -67,6 +68,11 @@ func desired(s *record.State, spared map[string]bool, rules *interpret.Interpret
 	return all
 }
 
+// readOnly tells whether others apply the works of a member, while we look.
+func readOnly(c *clusterv1alpha1.Cluster) bool {
+	return decide.DeliveryOf(c) == decide.DeliveryHydrate
+}
+
 // meet finds out which members there are, and lets the fleet look at them, before anything is decided. Each takes at
 // most r.Patience: what is not known by then is decided about as what it was last.
 func (r *Reconciler) meet(ctx context.Context) error {
@@ -81,7 +87,7 @@ func (r *Reconciler) meet(ctx context.Context) error {
 	}
 	r.desired = make(map[string]Desired, len(d.Next.Members))
 	for name, c := range d.Next.Members {
-		r.desired[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Paused: true}
+		r.desired[name] = Desired{Cluster: c, RecordedUID: c.Spec.ID, Paused: true, ReadOnly: readOnly(c)}
 	}
 	r.Fleet.Set(r.desired)
 	r.doing(Waiting)

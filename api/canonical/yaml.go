@@ -442,8 +442,7 @@ func forLibrary(v any) any {
 		if v == nil {
 			return nil
 		}
-		keys := slices.Collect(maps.Keys(v))
-		sortKeys(keys)
+		keys := Keys(v)
 		m := make(yaml.MapSlice, 0, len(v)) // of a map the library would sort the keys itself, by chance where they have no order
 		for _, k := range keys {
 			m = append(m, yaml.MapItem{Key: validText(k), Value: forLibrary(v[k])})
@@ -495,6 +494,13 @@ func jsonShaped(v any) any {
 		panic(fmt.Sprintf("canonical: %v", err)) // JSON of our own making
 	}
 	return jsonShaped(shaped)
+}
+
+// Keys are the keys of m in the order that YAML writes them in.
+func Keys[V any](m map[string]V) []string {
+	keys := slices.Collect(maps.Keys(m))
+	sortKeys(keys)
+	return keys
 }
 
 // sortKeys sorts as the library does, where numbers within keys count as such and letters come last.

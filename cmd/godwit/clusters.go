@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
@@ -64,13 +65,21 @@ func clusterRows(list []*clusterv1alpha1.Cluster, wide bool) [][]string {
 		for i, t := range c.Spec.Taints {
 			taints[i] = t.ToString()
 		}
-		row := []string{c.Name, string(c.Spec.SyncMode), orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since)}
+		row := []string{c.Name, mode(c), orNone(c.Status.KubernetesVersion), ready, orNone(strings.Join(taints, ",")), orNone(since)}
 		if wide {
 			row = append(row, orNone(c.Spec.Provider), orNone(c.Spec.Region), orNone(strings.Join(c.Spec.Zones, ",")), orNone(c.Spec.APIEndpoint), orNone(reason))
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// mode is how works come to a member: Push, Pull or Hydrate.
+func mode(c *clusterv1alpha1.Cluster) string {
+	if decide.DeliveryOf(c) == decide.DeliveryHydrate {
+		return "Hydrate"
+	}
+	return string(c.Spec.SyncMode)
 }
 
 func orNone(s string) string {

@@ -111,6 +111,10 @@ type Config struct {
 		BrakeWindow              time.Duration `mapstructure:"brakeWindow"`
 		Anchors                  []string      `mapstructure:"anchors"`
 	} `mapstructure:"failover"`
+	Delivery string `mapstructure:"delivery"`
+	Tracking struct {
+		StripInstanceLabel bool `mapstructure:"stripInstanceLabel"`
+	} `mapstructure:"tracking"`
 	Fleet      string `mapstructure:"fleet"`
 	Namespaces string `mapstructure:"namespaces"`
 	Compat     string `mapstructure:"compat"`
@@ -208,6 +212,7 @@ var settings = map[string]any{
 	"server.webhooks.giteaSecretFile": "", "server.webhooks.gitlabTokenFile": "", "server.webhooks.standardSecretFile": "",
 	"notifications":         []any{},
 	"webhooks.allowedHosts": []string{}, "scheduling.accurateEstimator": false, "safety.maxDeletePercent": 50,
+	"delivery": "push", "tracking.stripInstanceLabel": true,
 	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
@@ -281,6 +286,8 @@ func (c *Config) check() error {
 	switch {
 	case c.Compat != "" && c.Compat != "karmada":
 		return fmt.Errorf("compat: %q is not known; it is empty or karmada", c.Compat)
+	case c.Delivery != string(decide.DeliveryPush) && c.Delivery != string(decide.DeliveryHydrate):
+		return fmt.Errorf("delivery: %q is not known; it is push or hydrate", c.Delivery)
 	case c.Namespaces != "needed" && c.Namespaces != "all" && c.Namespaces != "none":
 		return fmt.Errorf("namespaces: %q is not known; it is needed, all or none", c.Namespaces)
 	case c.Safety.MaxDeletePercent < 0:
@@ -400,6 +407,7 @@ func (c *Config) options() decide.Options {
 	o := decide.Options{
 		DefaultNamespace: c.Source.DefaultNamespace, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
 		Namespaces: decide.NamespaceMode(c.Namespaces), MaxDeletePercent: c.Safety.MaxDeletePercent,
+		Delivery: decide.Delivery(c.Delivery), KeepInstanceLabel: !c.Tracking.StripInstanceLabel,
 		StatusInterval: c.State.StatusInterval, SourceBranch: c.Source.Branch, SourcePath: c.Source.Path, Version: version,
 		Failover: failover.Options{
 			DefaultTolerationSeconds: &c.Failover.DefaultTolerationSeconds, ResetUnknown: c.Failover.UnknownHealth == "reset", Timeout: c.Failover.EvictionTimeout,

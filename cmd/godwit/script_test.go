@@ -45,6 +45,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 //	object MEMBER KIND NS/NAME            prints the object as JSON
 //	field MEMBER KIND NS/NAME PATH WANT   * the field, by JSON pointer without the first slash, has the value
 //	absent MEMBER KIND NS/NAME [PATH]     * there is no such object, or no such field
+//	argocd                                * plays Argo CD, set up as in examples/argocd: one look at the state branch, one sync of each application
 //	mark                                  remembers how many writes members were sent
 //	unwritten [MEMBER...]                 * no write was sent since the mark
 //
@@ -120,8 +121,8 @@ func TestScripts(t *testing.T) {
 var commands = map[string]func(w *world, ts *testscript.TestScript, args []string) error{
 	"members": (*world).startMembers, "member": (*world).member, "edit": (*world).edit, "patch": (*world).patch, "delete": (*world).delete,
 	"object": (*world).object, "field": (*world).field, "absent": (*world).absent, "mark": (*world).mark, "unwritten": (*world).unwritten,
-	"cluster-secret": (*world).clusterSecret,
-	"repo":           (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
+	"cluster-secret": (*world).clusterSecret, "argocd": (*world).argocd,
+	"repo": (*world).makeRepo, "push": (*world).push, "statelog": (*world).stateLog, "commits": (*world).commits, "subject": (*world).subject, "logged": (*world).logged, "due": (*world).due,
 	"state": (*world).state, "stateless": (*world).stateless, "statetree": (*world).stateTree, "statesame": (*world).stateSame, "statehead": (*world).stateHead,
 	"edit-state": (*world).editState, "revert": (*world).revert, "serve": (*world).serve, "gitserver": (*world).gitServer,
 	"linear": (*world).linear, "clonehead": (*world).cloneHead, "cloned": (*world).cloned, "recorded": (*world).isRecorded, "interpreter": (*world).interpret, "exits": exits, "killed": killed, "same": same,
@@ -140,6 +141,7 @@ type world struct {
 	git     interface{ Outage(bool) }
 
 	interpreter *interpreter
+	argo        *argo
 
 	forge   *forge
 	jobs    int               // run so far
@@ -165,8 +167,12 @@ func setup(e *testscript.Env) error {
 	if err != nil {
 		return err
 	}
+	argocd, err := filepath.Abs(examplesArgoCD)
+	if err != nil {
+		return err
+	}
 	for _, v := range [][2]string{
-		{"EXAMPLES_CI", ci}, {"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
+		{"EXAMPLES_CI", ci}, {"EXAMPLES_ARGOCD", argocd}, {"HOME", filepath.Join(e.WorkDir, "home")}, {"KUBECONFIG", filepath.Join(e.WorkDir, "kubeconfig")},
 		{"GODWIT_DATADIR", filepath.Join(e.WorkDir, "data")}, {"GODWIT_SOURCE_POLLINTERVAL", "200ms"},
 		{"GODWIT_CLUSTERS_PROBEINTERVAL", "200ms"}, {"GODWIT_CLUSTERS_PROBETIMEOUT", "1s"},
 		{"GODWIT_AGENT_POLLINTERVAL", "200ms"}, {"GODWIT_AGENT_HEARTBEAT", "400ms"}, {"GODWIT_AGENT_LEASEDURATION", "2s"},

@@ -136,7 +136,11 @@ func (a *Applier) carryOut(ctx context.Context, client dynamic.ResourceInterface
 		plan.Object = guarded(plan.Object, next)
 	}
 	result, err := send(ctx, client, plan.Object, metav1.ApplyOptions{Force: plan.Force})
-	return applied(Updated, w, result), err
+	out := applied(Updated, w, result)
+	if err == nil {
+		out.Known = out.Known.taking(plan.Differences, known)
+	}
+	return out, err
 }
 
 // settled tells whether an apply would change nothing, as the differences are the server's way of
@@ -216,7 +220,7 @@ func (a *Applier) Delete(ctx context.Context, client dynamic.ResourceInterface, 
 		switch {
 		case live == nil, !work.Owned(live, a.Fleet):
 			return Outcome{Change: change, Live: Observed(live), Gone: true}
-		case r.Preserve || staysBehind(live):
+		case r.Preserve || work.StaysBehind(live):
 			_, err = release(ctx, client, live)
 			change = Released
 		case meta(live, "deletionTimestamp") != "":
@@ -230,24 +234,6 @@ func (a *Applier) Delete(ctx context.Context, client dynamic.ResourceInterface, 
 		}
 	}
 	return Outcome{Change: change, Waiting: true, Message: "changes while it is being deleted"}
-}
-
-// leaveBehind are the annotations that keep an object when its work is retired.
-var leaveBehind = []struct{ annotation, value string }{
-	{"godwit.dev/prune", "disabled"},
-	{"kustomize.toolkit.fluxcd.io/prune", "disabled"},
-	{"argocd.argoproj.io/sync-options", "Prune=false"}, // one of a list with commas
-}
-
-func staysBehind(live api.Object) bool {
-	for _, l := range leaveBehind {
-		for _, v := range strings.Split(annotation(live, l.annotation), ",") {
-			if strings.TrimSpace(v) == l.value {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // release takes our marks and our ownership off.

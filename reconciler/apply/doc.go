@@ -24,6 +24,10 @@
 //     controller (operation Update) is taken for drift; what another applier declares (operation
 //     Apply) is a conflict, as two appliers would take it from each other for ever.
 //
+// A manager that declares what it wants, by Apply or as a delivery like Argo CD, takes such a field back whenever we do. So
+// it is taken from the same one three times and then left ([decide.ReasonConflict]), whatever the policy says, until
+// it lets go or ten minutes went by without it.
+//
 // Force reaches all fields of an object, so a forced apply carries the resourceVersion it was decided
 // on: it takes what was seen, nothing that appeared since.
 //
@@ -39,6 +43,9 @@
 //   - Nothing without our marks is deleted. A deletion names the UID that was looked at. "Gone" is said only
 //     after the member answered that the object is not there, or is not ours.
 //   - Everything here may be used from many goroutines, but one object must be in one call at a time.
+//
+// Where others apply the works, [Applier.Await] and [Applier.AwaitGone] look whether they did, by the version that
+// render/work marks such a work with and by who owns what differs. They write nothing.
 //
 // When to try, in which order and how often is left to reconciler/member; [StageOf] and [WaitsFor]
 // give it the order.

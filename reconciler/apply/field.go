@@ -42,14 +42,19 @@ func (f Field) String() string {
 
 // in tells whether o has the field.
 func (f Field) in(o api.Object) bool {
-	var at any = o
+	_, ok := f.of(o)
+	return ok
+}
+
+// of is the field's value in o.
+func (f Field) of(o api.Object) (v any, ok bool) {
+	v = o
 	for _, element := range f {
-		var ok bool
-		if at, ok = child(at, element); !ok {
-			return false
+		if v, ok = child(v, element); !ok {
+			return nil, false
 		}
 	}
-	return true
+	return v, true
 }
 
 // child goes one element down.
@@ -186,6 +191,12 @@ type Holder struct {
 	// Applies: it declares what it wants by server-side apply, and does not just write.
 	Applies bool
 }
+
+// deliveries are managers that put back what they want, whichever way they write.
+var deliveries = []string{"argocd-controller", "argocd-application-controller", "kustomize-controller", "helm-controller"}
+
+// declares tells whether the manager says what it wants again and again, where others change something once.
+func (h Holder) declares() bool { return h.Applies || slices.Contains(deliveries, h.Manager) }
 
 type holding struct {
 	Holder

@@ -51,8 +51,52 @@ type Known struct {
 	UID string
 	// Work that was applied last.
 	Work Work
+	// taken counts how often a field was taken back from a manager that declares it as well.
+	taken map[contest]int
 	// settled differences were there right after the apply: the server has its own way with them.
 	settled map[string]bool
+}
+
+// contest is a field that a manager and we both declare.
+type contest struct{ manager, field string }
+
+// contestLimit is how often a field is taken back from a manager that declares it. It comes back each time
+// the other one does the same, and neither would ever give in.
+const contestLimit = 3
+
+// Forgive is what is known less the fields that others took back again and again.
+func (k *Known) Forgive() *Known {
+	if k == nil || len(k.taken) == 0 {
+		return k
+	}
+	calm := *k
+	calm.taken = nil
+	return &calm
+}
+
+// taking is what is known once an apply that takes these differences went through.
+func (k *Known) taking(differences []Difference, before *Known) *Known {
+	if before != nil {
+		k.taken = maps.Clone(before.taken)
+	}
+	for _, d := range differences {
+		for _, h := range d.Holders {
+			if d.Kind == Changed && h.declares() {
+				if k.taken == nil {
+					k.taken = map[contest]int{}
+				}
+				k.taken[contest{h.Manager, d.Field.String()}]++
+			}
+		}
+	}
+	return k
+}
+
+// contested tells whether one of those who hold the field takes it back whenever we put it right.
+func (k *Known) contested(d Difference) bool {
+	return k != nil && slices.ContainsFunc(d.Holders, func(h Holder) bool {
+		return k.taken[contest{h.Manager, d.Field.String()}] >= contestLimit
+	})
 }
 
 // of tells whether it is this very work that was applied.
@@ -63,7 +107,11 @@ func (k *Known) leave(w Work, live api.Object) *Known {
 	if k != nil && k.of(w) && k.UID == meta(live, "uid") {
 		return k
 	}
-	return &Known{UID: meta(live, "uid"), Work: w}
+	left := &Known{UID: meta(live, "uid"), Work: w}
+	if k != nil {
+		left.taken = k.taken
+	}
+	return left
 }
 
 // Check tells from a live object, with its managedFields, that nothing has to be done about a work, and what is
@@ -147,7 +195,7 @@ func Decide(w Work, live api.Object, known *Known, fleet string) Plan {
 	}
 	switch {
 	case len(refused) > 0:
-		return Plan{Act: Refuse, Differences: differences, Reason: decide.ReasonConflict, Message: conflict(refused)}
+		return Plan{Act: Refuse, Differences: differences, Reason: decide.ReasonConflict, Message: conflict(refused, known, live)}
 	case plan.Force:
 		plan.Object = guarded(object, live)
 	}
@@ -160,13 +208,14 @@ var rules = []struct {
 	take  bool
 	holds func(Difference, Work, *Known) bool
 }{
+	{false, func(d Difference, _ Work, k *Known) bool { return k.contested(d) }},
 	{true, func(_ Difference, w Work, _ *Known) bool { return w.Overwrite }},
 	{true, func(d Difference, _ Work, k *Known) bool { return k != nil && d.Field.in(sent(k.Work, false)) }},
-	{true, func(d Difference, _ Work, k *Known) bool { return k == nil && !slices.ContainsFunc(d.Holders, applies) }},
+	{true, func(d Difference, _ Work, k *Known) bool {
+		return k == nil && !slices.ContainsFunc(d.Holders, Holder.declares)
+	}},
 	{false, func(Difference, Work, *Known) bool { return true }},
 }
-
-func applies(h Holder) bool { return h.Applies }
 
 func takes(d Difference, w Work, known *Known) bool {
 	for _, rule := range rules {
@@ -296,7 +345,14 @@ func texts(list []any) []string {
 }
 
 // conflict says who holds what.
-func conflict(differences []Difference) string {
+func conflict(differences []Difference, known *Known, live api.Object) string {
+	if slices.ContainsFunc(differences, known.contested) {
+		text := holders(differences) + fmt.Sprintf(", and took it back %d times", contestLimit)
+		if by := work.TrackedBy(live); by != "" {
+			text += ": " + by + " manages this object, too"
+		}
+		return text + "; it is left alone until one of the two lets go: take the object, or the field, out of one of them"
+	}
 	return holders(differences) + "; set conflictResolution: Overwrite to take it, or leave the field out of the template"
 }
 

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/godwit-gitops/godwit/api/canonical"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/membertest"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // What is worth a real API server: its defaults, its own way of writing values, and its managedFields.
@@ -44,7 +46,7 @@ func TestOnARealServer(t *testing.T) {
 		return strings.Replace(text, "name: web, namespace", "name: "+name+", namespace", 1)
 	}
 
-	for name, text := range map[string]string{
+	texts := map[string]string{
 		"a-deployment":   deployment,
 		"a-config-map":   configMap,
 		"a-secret":       `{apiVersion: v1, kind: Secret, metadata: {name: web, namespace: default, ` + marks + `}, stringData: {k: v}}`,
@@ -56,7 +58,8 @@ func TestOnARealServer(t *testing.T) {
 		"an-ingress":     `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: web, namespace: default, ` + marks + `}, spec: {rules: [{host: a.example.org, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`,
 		"a-cron-job":     `{apiVersion: batch/v1, kind: CronJob, metadata: {name: web, namespace: default, ` + marks + `}, spec: {schedule: "0 * * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}`,
 		"an-autoscaler":  `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web, namespace: default, ` + marks + `}, spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, metrics: [{type: Resource, resource: {name: cpu, target: {type: AverageValue, averageValue: 1000m}}}]}}`,
-	} {
+	}
+	for name, text := range texts {
 		t.Run(name+" needs no second write", func(t *testing.T) {
 			w := on(t)
 			work := workOf(t, as(name, text))
@@ -70,6 +73,43 @@ func TestOnARealServer(t *testing.T) {
 			expect(t, "after a restart", w.applyAfterOthers(work, nil), Unchanged)
 		})
 	}
+	for name, text := range texts {
+		for how, deliver := range map[string]func(w *world, text string){
+			"by apply":  func(w *world, text string) { w.other("argocd-controller", text) },
+			"by create": func(w *world, text string) { w.create("argocd-controller", text) },
+		} {
+			t.Run(name+" that Argo CD delivers "+how, func(t *testing.T) {
+				w := on(t)
+				wanted := workOf(t, as("argo-"+name+"-"+how[3:], text))
+				wanted.Object = work.Deliver(wanted.Object, false)
+				deliver(w, string(canonical.YAML(wanted.Object)))
+				out := w.applier.Await(w.context(), w.at(wanted.ID), wanted)
+				if out.Reason != "" {
+					t.Errorf("%s: %s", out.Reason, out.Message)
+				}
+				w.edit(wanted.ID, "kubectl-label", `{metadata: {labels: {godwit.dev/managed: "true"}, annotations: {godwit.dev/binding: other}}}`)
+				if out = w.applier.Await(w.context(), w.at(wanted.ID), wanted); !strings.Contains(out.Message, "kubectl-label owns .metadata.annotations") {
+					t.Errorf("changed by hand: %q %q", out.Reason, out.Message)
+				}
+			})
+		}
+	}
+	t.Run("two deliveries do not fight", func(t *testing.T) {
+		w := on(t)
+		work := workOf(t, as("fought-over", deployment))
+		known, taken := w.applyAfterOthers(work, nil).Known, 0
+		var out Outcome
+		for range 100 {
+			w.other("argocd-controller", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: fought-over, namespace: default}, spec: {replicas: 7}}`)
+			if out = w.applyAfterOthers(work, known); out.Change == Updated {
+				taken++
+			}
+			known = out.Known
+		}
+		if taken != contestLimit || out.Reason != decide.ReasonConflict || !strings.Contains(out.Message, "argocd-controller owns .spec.replicas") {
+			t.Errorf("taken back %d times, then %q %q", taken, out.Reason, out.Message)
+		}
+	})
 	t.Run("replicas are given away and taken back", func(t *testing.T) {
 		w := on(t)
 		work := workOf(t, as("handed", deployment))

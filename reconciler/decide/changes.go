@@ -130,6 +130,9 @@ func (p *pass) conclude() error {
 		}
 	}
 	if len(events) == 0 {
+		events = p.fileEvents()
+	}
+	if len(events) == 0 {
 		events = p.statusEvents()
 	}
 	slices.SortStableFunc(events, Event.compare)
@@ -141,6 +144,25 @@ func (p *pass) conclude() error {
 	}
 	p.Commit = c
 	return nil
+}
+
+// fileEvents are what is told of a pass that only let files go that had stayed.
+func (p *pass) fileEvents() []Event {
+	left := map[string]int{}
+	for _, w := range p.Works {
+		if w.Change == Removed {
+			left[w.Cluster]++
+		}
+	}
+	var events []Event
+	for _, member := range sortedKeys(left) {
+		files := "files"
+		if left[member] == 1 {
+			files = "file"
+		}
+		events = append(events, happened("purge", member, fmt.Sprintf("%d %s no longer kept", left[member], files), PurgeDone))
+	}
+	return events
 }
 
 // statusEvents are what is told of a pass that decided nothing.

@@ -43,6 +43,11 @@ type Options struct {
 	CompatKarmada bool
 	// Namespaces: empty means NamespacesNeeded.
 	Namespaces NamespaceMode
+	// Delivery says who applies the works of members whose Cluster does not; empty means DeliveryPush.
+	Delivery Delivery
+	// KeepInstanceLabel leaves app.kubernetes.io/instance on copies. Older Argo CD, and those configured so, takes objects
+	// with the label for its own.
+	KeepInstanceLabel bool
 	// SecretKey tells secret values apart in the record. Without one they cannot be compared, and a
 	// Secret that was there before counts as unchanged.
 	SecretKey []byte
@@ -76,6 +81,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Namespaces == "" {
 		o.Namespaces = NamespacesNeeded
+	}
+	if o.Delivery == "" {
+		o.Delivery = DeliveryPush
 	}
 	o.Failover.Compat = o.CompatKarmada
 	if o.MaxDeletePercent == 0 {

@@ -23,17 +23,17 @@ func TestASecretIsNotForMembersThatTakeObjectsFromTheRecord(t *testing.T) {
 	d := w.push(pulling(source, "m2"))
 	want(t, "works", w.works(), []string{"m1/default/configmap_c", "m1/default/secret_token", "m2/default/configmap_c"})
 	want(t, "findings", messages(d), []string{"app.yaml:1: error: secret-values: Secret default/token: no copy can be made for member m2: " +
-		"its objects come from the state branch, where no values of Secrets are; write an ExternalSecret, a SealedSecret, a SopsSecret or the like in its place, " +
-		"or let a policy place it on other members"})
+		"the member gets what is in works/ of the state branch, where values of Secrets never are: use a kind that fetches them there, such as ExternalSecret or SealedSecret"})
 	w.restart()
 	w.quiet(w.pass())
 
-	// A member that is pushed to gets it; when it is one that pulls again, what is there stays there.
+	// A member that is pushed to gets it; when it is one that pulls again, the object stays there, and is ours no more.
 	w.push(source)
 	want(t, "pushed", w.works(), []string{"m1/default/configmap_c", "m1/default/secret_token", "m2/default/configmap_c", "m2/default/secret_token"})
 	w.push(pulling(source, "m2"))
-	want(t, "pulled again", w.works(), []string{"m1/default/configmap_c", "m1/default/secret_token", "m2/default/configmap_c", "m2/default/secret_token"})
-	want(t, "retired", w.retired(), []string{})
+	want(t, "pulled again", w.works(), []string{"m1/default/configmap_c", "m1/default/secret_token", "m2/default/configmap_c"})
+	want(t, "retired", w.retired(), []string{"m2/default/secret_token"})
+	want(t, "and stays", w.state.Retired["retired/m2/default/secret_token.yaml"].Preserve, true)
 }
 
 func TestWhereARuleOfTheSourceKeepsNothing(t *testing.T) {

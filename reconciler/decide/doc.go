@@ -9,6 +9,7 @@
 //	bind      template -> policy -> clusters with replicas                            (bind.go)
 //	quotas    bindings of a namespace -> what may grow; shares of members -> works    (quota.go)
 //	render    binding -> one work for each of its members                             (works.go)
+//	deliver   who applies the works of a member, and what follows for its files (delivery.go)
 //	retire    what is no longer wanted -> retired, held back by the brake             (retire.go)
 //	changes   next against previous -> what changed, why, and the commit's words      (changes.go)
 //	effects   what a change does beside its rows, for who reviews it         (effects.go, frozen.go)

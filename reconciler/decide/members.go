@@ -39,16 +39,6 @@ func compileClusters(objects []*manifest.Object) ([]*registration, []render.Find
 	return registered, findings
 }
 
-// Delivered tells whether a member's objects are delivered by the record: somebody there takes them from the state
-// branch, and nobody here has to reach the member. What is not on the branch does not come to such a member.
-func Delivered(c *clusterv1alpha1.Cluster) bool { return c.Spec.SyncMode == clusterv1alpha1.Pull }
-
-// delivered is Delivered of the member as it is after this pass.
-func (p *pass) delivered(member string) bool {
-	c := p.next.Members[member]
-	return c != nil && Delivered(c)
-}
-
 // fleet is the members as scheduling and overriding see them.
 type fleet struct {
 	clusters []*clusterv1alpha1.Cluster // sorted by name
@@ -207,6 +197,9 @@ func (p *pass) member(claimed *claim, old *clusterv1alpha1.Cluster, facts Member
 		}
 	}
 	next.Spec.Taints = p.taints(next, old, claimed.paused)
+	p.deliver(next, old, func(message string) {
+		p.find(claimed.finding("delivery", []string{"metadata", "annotations", AnnotationDelivery}, "%s", message))
+	})
 	return next
 }
 

@@ -48,6 +48,9 @@ type MemberFacts struct {
 	NodeCapacity *clusterv1alpha1.NodeCapacity
 	// Copies by the object's identity without version: everything godwit applied, tried to apply or was to delete.
 	Copies map[api.ID]CopyFacts
+	// Tracked names the other delivery that holds an object of ours for its own, by the object's identity without version;
+	// nil means that none does.
+	Tracked map[api.ID]string
 }
 
 // CopyFacts is what is known of one object on one member.
@@ -86,6 +89,9 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonNotAllowed: the member's registration does not let the object's namespace be written to.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonNotDelivered: whoever applies the member's works has not applied this one as it is, or somebody changed
+	// it since.
+	ReasonNotDelivered = "NotDelivered"
 	// ReasonFailed: anything else; Message has the API's words.
 	ReasonFailed = "Failed"
 )

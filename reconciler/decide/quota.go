@@ -262,11 +262,11 @@ func (w *works) quotas() {
 }
 
 func (w *works) quota(q *quota, id api.ID, share policyv1alpha1.StaticClusterAssignment) record.Work {
-	key, want := workKey{id, share.ClusterName}, workMemo{template: q.object, fleet: w.Options.Fleet}
+	key, want := workKey{id, share.ClusterName}, workMemo{template: q.object, fleet: w.Options.Fleet, delivery: w.delivery(share.ClusterName)}
 	if had := w.Memo.works[key]; had != nil && sameInputs(had, &want) {
 		return had.work
 	}
-	want.work = w.recorded(share.ClusterName, id, work.ResourceQuota(id, share.Hard, w.Options.Fleet))
+	want.work = w.recorded(share.ClusterName, id, work.ResourceQuota(id, share.Hard, w.Options.Fleet), false)
 	w.Memo.works[key] = &want
 	return want.work
 }

@@ -95,6 +95,14 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			facts.Copies[id.Unversioned()] = recalled(item, version)
 		}
 	}
+	// What no binding tells of, such as Namespaces, was delivered where it is said nowhere that it was not.
+	for path, w := range prev.Works {
+		if facts, ok := seen.Members[w.Member]; ok && DeliveryOf(prev.Members[w.Member]) == DeliveryHydrate {
+			if w, err := record.Identify(w); err == nil && next.Bindings[record.BindingOf(w.ID)] == nil {
+				facts.Copies[w.ID.Unversioned()] = CopyFacts{Applied: HashText(prev.Works[path].Hash)}
+			}
+		}
+	}
 	for path, r := range prev.Retired {
 		if _, still := next.Retired[path]; still {
 			continue

@@ -61,7 +61,7 @@ func (p *pass) retire() {
 			p.Spared[path] = true
 		}
 		// Who takes it from the record has to read it there, and before its member is seen again.
-		if spared = spared && p.delivered(r.Cluster); spared != r.Spared {
+		if spared = spared && p.delivery(r.Cluster) == DeliveryPull; spared != r.Spared {
 			r.Spared = spared
 			p.next.Retired[path] = r
 		}
@@ -112,7 +112,8 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 			total--
 			continue
 		}
-		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w)
+		works[i], preserve[i] = w, w.Preserve || p.preserves(w.ID) || isGeneratedNamespace(w) || p.valueless(w, w.ID) ||
+			work.Keeps(w.Object) && p.delivery(member) == DeliveryHydrate
 		left[i] = !preserve[i] && !guarded(w.ID) && p.left(member, w.ID)
 		switch {
 		case preserve[i]:
@@ -142,6 +143,9 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 		if by, ok := p.Previous.Meta.DeletionApproved(paths[i]); ok && why != "" {
 			why = ""
 			p.approvers[member] = by
+		}
+		if why == "" && p.outstays(path, w, preserve[i]) {
+			continue
 		}
 		if why == "" && !preserve[i] && !left[i] {
 			was.Approved++ // what goes now makes what is held no fewer in the next pass
@@ -200,7 +204,7 @@ func (p *pass) preserves(id api.ID) bool { return preserved(p.Previous, id) || p
 
 func preserved(s *record.State, id api.ID) bool {
 	b := s.Bindings[record.BindingOf(id)]
-	return b != nil && b.Spec.PreserveResourcesOnDeletion != nil && *b.Spec.PreserveResourcesOnDeletion
+	return b != nil && keepsObjects(&b.Spec)
 }
 
 // guarded are the kinds whose deletion takes more along than themselves.
@@ -279,7 +283,7 @@ func (p *pass) lastHope(b *workv1alpha2.ResourceBinding, member string) bool {
 		}
 	}
 	items, ok := p.unwritten[record.BindingKey{Namespace: b.Namespace, Name: b.Name}]
-	if !ok || p.delivered(member) { // what is on record follows from what is on record
+	if !ok || p.delivery(member) == DeliveryPull { // what is on record follows from what is on record
 		items = b.Status.AggregatedStatus
 	}
 	for _, item := range items {

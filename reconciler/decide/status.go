@@ -196,14 +196,17 @@ func (p *pass) copyStatus(b *bound, member string, before workv1alpha2.Aggregate
 	}
 	item = workv1alpha2.AggregatedStatusItem{ClusterName: member, Health: workv1alpha2.ResourceUnknown}
 	wanted := works[record.WorkPath(member, b.row.Template)]
+	late := seen.Reason == ReasonNotDelivered && seen.Live != nil // an earlier version runs, and is what is judged
 	switch {
 	case seen.Reason != "":
 		item.AppliedMessage = seen.Reason + ": " + seen.Message
-		return item, true
+		if !late {
+			return item, true
+		}
 	case seen.Applied == "" || seen.Applied != HashText(wanted.Hash):
 		return item, false // on its way
 	}
-	item.Applied = true
+	item.Applied = !late
 	if seen.Live != nil {
 		if item.Health = seen.Health; item.Health == "" {
 			if item.Health, fresh = p.health(b, member, seen.Live); !fresh {

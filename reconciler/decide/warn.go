@@ -25,6 +25,7 @@ func (p *pass) warn() {
 		p.find(p.input.overrides.value.Idle(p.effects)...)
 	}
 	p.warnOfCompat()
+	p.warnOfOthers()
 	outranked, stuck, fallback := gathered{}, gathered{}, gathered{}
 	for _, b := range p.bound {
 		if b.next == nil || b.template == nil {
@@ -32,6 +33,7 @@ func (p *pass) warn() {
 		}
 		p.warnOfZero(b)
 		p.warnOfRetention(b)
+		p.warnOfInstance(b)
 		if b.next.Spec.Policy == nil || b.kept {
 			continue
 		}
@@ -72,7 +74,7 @@ func (p *pass) warnOfRetention(b *bound) {
 	}
 	var on []string
 	for _, t := range targets(b.next) {
-		if p.delivered(t.Name) {
+		if p.delivery(t.Name) == DeliveryPull {
 			on = append(on, t.Name)
 		}
 	}

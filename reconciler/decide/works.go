@@ -25,7 +25,7 @@ import (
 // render makes the works of every binding, and the Namespaces that they need.
 func (p *pass) render() {
 	w := &works{pass: p, needed: map[string]map[string]bool{}}
-	w.renderer = &work.Renderer{Rules: p.rules, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet}
+	w.renderer = &work.Renderer{Rules: p.rules, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet, KeepInstance: p.Options.KeepInstanceLabel}
 	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
 	p.effects, p.carried = override.Effects{}, false
 	before := p.Memo.rendered
@@ -114,6 +114,13 @@ func (w *works) binding(b *bound) {
 		if cluster == nil {
 			continue
 		}
+		if w.delivery(target.Name) == DeliveryHydrate && suspended(spec.Suspension, target.Name) {
+			w.carryTo(b, target.Name) // its file is all that there is to hold back
+			continue
+		}
+		if err == nil {
+			err = w.undeliverable(b.template, target.Name)
+		}
 		if err == nil {
 			err = w.copy(b, target, completions[target.Name], cluster)
 		}
@@ -153,7 +160,7 @@ func (w *works) carryTo(b *bound, member string) {
 	if _, made := w.next.Works[path]; made {
 		return
 	}
-	if old, ok := w.Previous.Works[path]; ok {
+	if old, ok := w.Previous.Works[path]; ok && !w.valueless(old, b.row.Template) {
 		w.put(withTerms(old, b), b.row.Template)
 	}
 }
@@ -188,7 +195,7 @@ func shared(r record.Work) record.Work {
 func onTerms(r record.Work, template api.Object, spec *workv1alpha2.ResourceBindingSpec) record.Work {
 	r.Overwrite = work.Overwrite(template, spec.ConflictResolution == policyv1alpha1.ConflictOverwrite)
 	r.Suspended = suspended(spec.Suspension, r.Member)
-	r.Preserve = spec.PreserveResourcesOnDeletion != nil && *spec.PreserveResourcesOnDeletion
+	r.Preserve = keepsObjects(spec)
 	return r
 }
 
@@ -208,12 +215,6 @@ func (w *works) refused(b *bound, member string, err error) {
 	w.carryTo(b, member)
 }
 
-// errSecretValues: a Secret cannot go where objects are delivered by the record.
-//
-// Differs from Karmada: its agents read works from the control plane, values included.
-var errSecretValues = errors.New("its objects come from the state branch, where no values of Secrets are; " +
-	"write an ExternalSecret, a SealedSecret, a SopsSecret or the like in its place, or let a policy place it on other members")
-
 func (w *works) put(r record.Work, id api.ID) {
 	w.next.Works[r.Path] = r
 	if id.Namespace != "" {
@@ -223,15 +224,12 @@ func (w *works) put(r record.Work, id api.ID) {
 
 // copy makes one work, or finds it made.
 func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *int32, cluster *affinity.Cluster) error {
-	if work.IsSecret(b.template.ID) && w.delivered(target.Name) {
-		return errSecretValues
-	}
 	c := work.Copy{
 		Template: b.template.Content, ID: b.template.ID, Binding: b.row.Key.String(),
 		Workload: b.divides(), Target: target, Completions: completions, Cluster: cluster, Explain: w.Options.Explain,
 		Labels: failover.Injected(&b.next.Spec, target.Name),
 	}
-	made, result, err := w.make(b.template, c)
+	made, result, err := w.make(b.template, c, keepsObjects(&b.next.Spec))
 	if e := w.open(err); e != nil && w.Answers == nil {
 		made, result, err = w.unheard(b, c, e)
 	}
@@ -270,7 +268,7 @@ func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (re
 		return record.Work{}, override.Result{}, err
 	}
 	if !ok {
-		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
+		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec))
 	}
 	return recorded, rendered.Overrides, nil
 }
@@ -291,13 +289,17 @@ type workMemo struct {
 	overrides   override.Key
 	rules       string
 	fleet       string
+	delivery    Delivery
+	keep        bool
 	work        record.Work
 	effects     []override.Effect
 }
 
-func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, override.Result, error) {
+// make makes a work whose object, with keep, is to stay when the work goes.
+func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.Work, override.Result, error) {
 	key := workKey{c.ID, c.Cluster.Name}
 	want := workMemo{
+		delivery: w.delivery(c.Cluster.Name), keep: keep,
 		template: template, replicas: c.Target.Replicas, workload: c.Workload, completions: -1, labels: c.Labels,
 		overrides: w.renderer.Overrides.Key(c.ID, labelsOf(c.Template), c.Cluster), rules: w.renderer.Rules.Hash(), fleet: w.Options.Fleet,
 	}
@@ -324,7 +326,7 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 	if err != nil {
 		return record.Work{}, rendered.Overrides, err
 	}
-	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object)
+	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keep)
 	want.effects = rendered.Overrides.Effects
 	w.effects.Add(want.effects)
 	w.Memo.works[key], w.twin = &want, &want
@@ -333,17 +335,22 @@ func (w *works) make(template *manifest.Object, c work.Copy) (record.Work, overr
 
 func sameInputs(a, b *workMemo) bool {
 	return a.template == b.template && a.replicas == b.replicas && a.workload == b.workload && a.completions == b.completions &&
-		maps.Equal(a.labels, b.labels) && a.overrides == b.overrides && a.rules == b.rules && a.fleet == b.fleet
+		maps.Equal(a.labels, b.labels) && a.overrides == b.overrides && a.rules == b.rules && a.fleet == b.fleet &&
+		a.delivery == b.delivery && a.keep == b.keep
 }
 
-// recorded is the work of an object: its text, which for a Secret has no values in it, and its hash.
-func (w *works) recorded(member string, id api.ID, o api.Object) record.Work {
+// recorded is the work of an object: its text, which for a Secret has no values in it unless they are encrypted for
+// a member that gets them from here, and its hash.
+func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) record.Work {
+	if w.delivery(member) == DeliveryHydrate {
+		o = work.Deliver(o, keep)
+	}
 	r := record.Work{Path: record.WorkPath(member, id), Member: member, ID: id, Object: o}
 	if w.Options.unwritten {
 		return r
 	}
 	shown := o
-	if work.IsSecret(id) {
+	if work.IsSecret(id) && !w.byRecord(member) {
 		shown = work.Redact(o, w.Options.SecretKey)
 		if old, ok := w.Previous.Works[r.Path]; ok && len(w.Options.SecretKey) == 0 {
 			w.now.repeats = false
@@ -354,6 +361,12 @@ func (w *works) recorded(member string, id api.ID, o api.Object) record.Work {
 	r.Text = func() []byte { return canonical.YAML(shown) }
 	r.Hash = canonical.Blob(r.Text())
 	return r
+}
+
+// keepsObjects tells whether the policy leaves copies on members when they are not wanted there any more.
+func keepsObjects(spec *workv1alpha2.ResourceBindingSpec) bool {
+	keep := spec.PreserveResourcesOnDeletion
+	return keep != nil && *keep
 }
 
 func suspended(s *workv1alpha2.Suspension, member string) bool {
@@ -455,7 +468,7 @@ func (w *works) namespace(name string, cluster *affinity.Cluster) {
 			return
 		}
 		var err error
-		if made, _, err = w.make(template, work.Copy{Template: template.Content, ID: template.ID, Cluster: cluster}); err != nil {
+		if made, _, err = w.make(template, work.Copy{Template: template.Content, ID: template.ID, Cluster: cluster}, true); err != nil {
 			w.find(template.Finding(render.Error, "render", nil, "no copy can be made for member %s: %v", cluster.Name, err))
 			if old, ok := w.Previous.Works[path]; ok {
 				w.next.Works[path] = old
@@ -468,10 +481,10 @@ func (w *works) namespace(name string, cluster *affinity.Cluster) {
 
 func (w *works) generated(member string, id api.ID) record.Work {
 	key := workKey{id, member}
-	if had := w.Memo.works[key]; had != nil && had.template == nil && had.fleet == w.Options.Fleet {
+	if had := w.Memo.works[key]; had != nil && had.template == nil && had.fleet == w.Options.Fleet && had.delivery == w.delivery(member) {
 		return had.work
 	}
-	made := w.recorded(member, id, work.Namespace(id.Name, w.Options.Fleet))
-	w.Memo.works[key] = &workMemo{fleet: w.Options.Fleet, work: made}
+	made := w.recorded(member, id, work.Namespace(id.Name, w.Options.Fleet), true)
+	w.Memo.works[key] = &workMemo{fleet: w.Options.Fleet, delivery: w.delivery(member), work: made}
 	return made
 }

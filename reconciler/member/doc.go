@@ -22,6 +22,8 @@
 //     credentials changed or the member was away.
 //   - What was seen to be as wanted costs no request until it, or what is wanted, changes. There is
 //     no timer that applies again.
+//   - No request that could write leaves for a member that others write to (ReadOnly): its clients refuse to
+//     send one.
 //   - Drift is put back at once; an object that is changed again and again is put back more and more slowly.
 //   - A failure of one object is on that object, in the API's words, and is tried again with growing
 //     pauses.

@@ -37,6 +37,9 @@ type Desired struct {
 	// Registration is what the management cluster says of the member: it may be paused there, or limited
 	// to some namespaces. The zero value says nothing.
 	Registration decide.Registration
+	// ReadOnly: others apply what the member should hold, and delete what it should lose. It is looked whether they
+	// did, and no request that could write is sent at all.
+	ReadOnly bool
 	// Works and Retired by identity without version. What is in both is a work.
 	Works   map[api.ID]Work
 	Retired map[api.ID]Retired

@@ -51,8 +51,9 @@ type identity struct {
 	at           time.Time // of the catalog
 }
 
-// newLink makes the clients. throttled is called when the member answers 429.
-func newLink(config *rest.Config, version string, o Options, throttled func(time.Duration)) (*link, error) {
+// newLink makes the clients. throttled is called when the member answers 429; while readOnly holds, no
+// request leaves that could write.
+func newLink(config *rest.Config, version string, o Options, throttled func(time.Duration), readOnly func() bool) (*link, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = o.UserAgent
 	config.WarningHandlerWithContext = rest.NoWarnings{}
@@ -63,6 +64,7 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 		return nil, err
 	}
 	plain.CheckRedirect = stayOnHost
+	plain.Transport = guard{plain.Transport, readOnly}
 	lasting := *plain
 	lasting.Transport = throttle{plain.Transport, throttled}
 	timed := lasting
@@ -99,6 +101,25 @@ func stayOnHost(r *http.Request, via []*http.Request) error {
 	}
 	return nil
 }
+
+// guard lets nothing but reading pass while readOnly holds.
+type guard struct {
+	next     http.RoundTripper
+	readOnly func() bool
+}
+
+func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && g.readOnly() {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, fmt.Errorf("%s %s is not sent: others write to this member", r.Method, r.URL.Path)
+	}
+	return g.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
 
 // throttle reports answers 429.
 type throttle struct {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,20 +19,23 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/apply"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // A member is one cluster with its goroutines.
 type member struct {
 	*Fleet
-	name    string
-	log     *slog.Logger
-	ctx     context.Context
-	stop    context.CancelFunc
-	started bool           // guarded by Fleet.mu
-	tasks   sync.WaitGroup // objects in work
-	kick    chan struct{}  // the queue or the gate changed
-	probe   chan struct{}  // probe now
-	probed  chan struct{}  // with a good result
+	name string
+	log  *slog.Logger
+	ctx  context.Context
+	stop context.CancelFunc
+	// readOnly is that of desired; the clients look at it, without the lock.
+	readOnly atomic.Bool
+	started  bool           // guarded by Fleet.mu
+	tasks    sync.WaitGroup // objects in work
+	kick     chan struct{}  // the queue or the gate changed
+	probe    chan struct{}  // probe now
+	probed   chan struct{}  // with a good result
 
 	mu        sync.Mutex // guards what follows; never held during a request
 	desired   Desired
@@ -195,7 +199,7 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	case err != nil:
 		m.log.Warn("credentials cannot be read again, the last ones stay in use", "error", err)
 	case l == nil || version != l.version:
-		if l, err = newLink(config, version, m.options, m.throttled); err != nil {
+		if l, err = newLink(config, version, m.options, m.throttled, m.readOnly.Load); err != nil {
 			return failed(fmt.Errorf("make a client: %w", err)), nil, who
 		}
 		known = false
@@ -429,6 +433,12 @@ func (m *member) observe() (decide.MemberFacts, bool) {
 		}
 		for id, c := range m.copies {
 			m.snapshot.Copies[id] = c.facts
+			if by := work.TrackedBy(c.facts.Live); by != "" && !m.desired.ReadOnly && c.work != nil {
+				if m.snapshot.Tracked == nil {
+					m.snapshot.Tracked = map[api.ID]string{}
+				}
+				m.snapshot.Tracked[id] = by
+			}
 		}
 		m.dirty = false
 	}
@@ -472,6 +482,10 @@ func (m *member) set(d Desired) {
 	}
 	limits := !reflect.DeepEqual(m.desired.Registration, d.Registration)
 	regate := m.desired.RecordedUID != d.RecordedUID || m.desired.Paused != d.Paused || limits
+	if m.readOnly.Swap(d.ReadOnly) != d.ReadOnly {
+		regate = true
+		m.relearn()
+	}
 	m.desired = d
 	now := m.options.Clock.Now()
 	for id, c := range m.copies {
@@ -510,6 +524,18 @@ func (m *member) set(d Desired) {
 	if regate || changed {
 		m.regate()
 	}
+}
+
+// relearn forgets how orders ended, as they are judged otherwise now. m.mu is held.
+func (m *member) relearn() {
+	now := m.options.Clock.Now()
+	for id, c := range m.copies {
+		c.clean, c.tried, c.waiting, c.failures, c.known = false, false, false, 0, nil
+		c.stirs++ // what is under way was begun otherwise
+		c.facts.Applied, c.facts.Gone = "", false
+		m.enqueue(id, c, now)
+	}
+	m.touch(false)
 }
 
 // forget drops the copies that are not named any more. m.mu is held.

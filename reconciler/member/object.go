@@ -118,6 +118,9 @@ func (m *member) begin(id api.ID) (object, *link, bool) {
 	if c == nil || m.gate.closed {
 		return object{}, nil, false
 	}
+	if !c.putBackAt.IsZero() && c.facts.Reason == "" && m.options.Clock.Since(c.putBackAt) > calmDown {
+		c.known = c.known.Forgive()
+	}
 	if c.settled() || c.work != nil && c.work.Suspended {
 		c.tried = true
 		return object{}, nil, false
@@ -135,7 +138,8 @@ func (m *member) begin(id api.ID) (object, *link, bool) {
 // attempt carries an order out; false means that it waits for the first list of its kind, or that the
 // list showed it done.
 func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool) {
-	if message := m.holdsBack(id, began); message != "" {
+	readOnly := m.readOnly.Load()
+	if message := m.holdsBack(id, began); message != "" && !readOnly {
 		return apply.Outcome{Change: apply.Skipped, Live: began.facts.Live, Waiting: true, Message: message}, true
 	}
 	resource, err := m.find(l, began.versioned(id))
@@ -149,7 +153,12 @@ func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool)
 	ctx, cancel := context.WithTimeout(m.ctx, 3*m.options.RequestTimeout)
 	defer cancel()
 	where := client(l.objects, resource, id.Namespace)
-	if began.work == nil {
+	switch {
+	case readOnly && began.work == nil:
+		return m.applier.AwaitGone(ctx, where, *began.retired), true
+	case readOnly:
+		return m.applier.Await(ctx, where, *began.work), true
+	case began.work == nil:
 		return m.applier.Delete(ctx, where, *began.retired), true
 	}
 	return m.applier.Apply(ctx, where, *began.work, began.known), true
@@ -268,6 +277,8 @@ func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 // report logs what was done or went wrong, the latter once, and looks after the member if it is to blame.
 func (m *member) report(id api.ID, before decide.CopyFacts, out apply.Outcome) {
 	switch {
+	case out.Reason == decide.ReasonNotDelivered:
+		m.log.Debug("object awaited", "object", id.String(), "message", out.Message)
 	case out.Reason != "" && (out.Reason != before.Reason || out.Message != before.Message):
 		m.log.Warn("object refused", "object", id.String(), "reason", out.Reason, "message", out.Message)
 	case out.Reason == "" && out.Change != apply.Unchanged && out.Change != apply.Skipped:

@@ -105,8 +105,14 @@ func (w *watching) Seen(o api.Object) {
 	}
 	began := *c
 	w.mu.Unlock()
-	clean, known := false, began.known
-	if began.work != nil { // compared outside of the lock, it is most of the work
+	clean, known, readOnly := false, began.known, w.readOnly.Load()
+	var out apply.Outcome
+	switch { // compared outside of the lock, it is most of the work
+	case began.work == nil:
+	case readOnly:
+		out = apply.Delivered(*began.work, o, w.options.Fleet)
+		clean = out.Reason == ""
+	default:
 		known, clean = apply.Check(*began.work, o, began.known, w.options.Fleet)
 	}
 	live := apply.Observed(o)
@@ -119,10 +125,13 @@ func (w *watching) Seen(o api.Object) {
 	before, now := c.facts, w.options.Clock.Now()
 	c.facts.Live = live
 	switch {
-	case c.work == nil || !c.stands(began):
+	case c.work == nil || !c.stands(began) || readOnly != w.readOnly.Load():
 	case clean && c.known == began.known:
 		c.clean, c.tried, c.waiting, c.failures, c.known = true, true, false, 0, known
 		c.facts.Applied, c.facts.Reason, c.facts.Message = c.work.Hash, "", ""
+	case readOnly: // it says itself what is missing, and whatever changes is seen
+		c.clean, c.tried, c.waiting = false, true, false
+		c.facts.Reason, c.facts.Message = out.Reason, out.Message
 	case !clean:
 		w.drifted(id, c, now)
 	}

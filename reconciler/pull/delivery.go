@@ -69,7 +69,7 @@ func deliver(tree gitstate.HashFS, name string, before *delivery) (*delivery, er
 	record.Restore(state, problems, func(yield func(*record.State) bool) { yield(before.state) })
 	d := &delivery{state: state, passed: state.Meta.PassTime, problems: problems, works: map[string]record.Work{}, bindings: map[string]binding{}}
 	cluster := state.Members[name]
-	if cluster == nil || cluster.Spec.ID == "" || !decide.Delivered(cluster) {
+	if cluster == nil || cluster.Spec.ID == "" || decide.DeliveryOf(cluster) != decide.DeliveryPull {
 		d.desired = nothing(name, cluster)
 		return d, nil
 	}

@@ -120,7 +120,7 @@ func (f *Fleet) Set(desired map[string]Desired) {
 	pushed := make(map[string]Desired, len(desired))
 	f.mu.Lock()
 	for name, d := range desired {
-		if !decide.Delivered(d.Cluster) {
+		if decide.DeliveryOf(d.Cluster) != decide.DeliveryPull {
 			pushed[name] = d
 			continue
 		}
@@ -136,7 +136,7 @@ func (f *Fleet) Set(desired map[string]Desired) {
 		m.desired, m.dirty = d, true
 	}
 	for name := range f.members {
-		if d, ok := desired[name]; !ok || !decide.Delivered(d.Cluster) {
+		if d, ok := desired[name]; !ok || decide.DeliveryOf(d.Cluster) != decide.DeliveryPull {
 			delete(f.members, name)
 		}
 	}

@@ -99,6 +99,8 @@ type Copy struct {
 	Applied  bool   `json:"applied"`
 	Message  string `json:"message,omitempty"`
 	Health   string `json:"health"`
+	// Delivery says who applies it where that is not godwit: hydrate or pull.
+	Delivery string `json:"delivery,omitempty"`
 }
 
 // Place is where something stands in the source.
@@ -743,7 +745,14 @@ func (e *Explanation) binding(d *decide.Decision, b *workv1alpha2.ResourceBindin
 		replicas[t.Name] = t.Replicas
 	}
 	for _, item := range b.Status.AggregatedStatus {
-		e.Copies = append(e.Copies, Copy{item.ClusterName, replicas[item.ClusterName], item.Applied, item.AppliedMessage, cmp.Or(string(item.Health), string(workv1alpha2.ResourceUnknown))})
+		c := Copy{
+			Cluster: item.ClusterName, Replicas: replicas[item.ClusterName], Applied: item.Applied, Message: item.AppliedMessage,
+			Health: cmp.Or(string(item.Health), string(workv1alpha2.ResourceUnknown)),
+		}
+		if delivery := decide.DeliveryOf(d.Next.Members[item.ClusterName]); delivery != decide.DeliveryPush {
+			c.Delivery = string(delivery)
+		}
+		e.Copies = append(e.Copies, c)
 	}
 	for _, c := range b.Status.Conditions {
 		since := stamp(c.LastTransitionTime.Time)

@@ -94,7 +94,11 @@ func (e *Explanation) whereSection() section {
 		if !c.Applied {
 			applied = "no"
 		}
-		s.table = append(s.table, []string{c.Cluster, fmt.Sprint(c.Replicas), applied, c.Health, cmp.Or(c.Message, "-")})
+		cluster := c.Cluster
+		if c.Delivery != "" {
+			cluster += " (" + c.Delivery + ")"
+		}
+		s.table = append(s.table, []string{cluster, fmt.Sprint(c.Replicas), applied, c.Health, cmp.Or(c.Message, "-")})
 	}
 	return s
 }

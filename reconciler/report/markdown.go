@@ -211,6 +211,9 @@ func (p *Plan) sentence() string {
 	if p.Summary.ReplicasMoved > 0 {
 		text += fmt.Sprintf(" Replicas that move: %d.", p.Summary.ReplicasMoved)
 	}
+	if len(p.Hydrated) > 0 {
+		text += " " + code(some(p.Hydrated)) + ": " + hydrated + "."
+	}
 	if n := len(p.Held); n > 0 {
 		text += fmt.Sprintf(" Deletions that are held: %d.", n)
 	}

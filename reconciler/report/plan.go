@@ -18,11 +18,13 @@ import (
 
 // Plan is what a source would change.
 type Plan struct {
-	Source   Revisions        `json:"source"`
-	Bindings []Binding        `json:"bindings"`
-	Unbound  []Unbound        `json:"unbound"`
-	Works    []Work           `json:"works"`
-	Held     []Held           `json:"held,omitempty"`
+	Source   Revisions `json:"source"`
+	Bindings []Binding `json:"bindings"`
+	Unbound  []Unbound `json:"unbound"`
+	Works    []Work    `json:"works"`
+	Held     []Held    `json:"held,omitempty"`
+	// Hydrated are the members among those that change whose works others apply, from the state branch.
+	Hydrated []string         `json:"hydrated,omitempty"`
 	Findings []render.Finding `json:"findings"`
 	Summary  Summary          `json:"summary"`
 	// WhatIf is only there where it is asked for.
@@ -302,9 +304,13 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 			known[k] = hunks(text(before), text(after))
 		}
 		w.Hunks = known[k]
+		if row.Change != decide.Unchanged && !slices.Contains(p.Hydrated, row.Cluster) && decide.DeliveryOf(d.Next.Members[row.Cluster]) == decide.DeliveryHydrate {
+			p.Hydrated = append(p.Hydrated, row.Cluster)
+		}
 		p.Works = append(p.Works, w)
 		p.Summary.Works[row.Change]++
 	}
+	slices.Sort(p.Hydrated)
 	for path, w := range d.Next.Works {
 		if _, ok := changed[path]; ok {
 			continue

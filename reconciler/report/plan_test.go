@@ -502,3 +502,30 @@ func fields(value string) string {
 	}
 	return b.String() + "  last: " + value + "\n"
 }
+
+func TestAPlanSaysWhoApplies(t *testing.T) {
+	hydrated := strings.Replace(members, "name: m2", "name: m2, annotations: {godwit.dev/delivery: hydrate}", 1)
+	before, after := hydrated+policy(""), hydrated+policy("")+configMap("c", "x")
+	for _, test := range []struct {
+		name, before, after string
+		want                []string
+	}{
+		{"one of two", before, after, []string{"m2"}},
+		{"nothing changes there", after, after, nil},
+		{"none", members + policy(""), members + policy("") + configMap("c", "x"), nil},
+	} {
+		plan := planOf(t, test.before, test.after, decide.Options{MaxDeletePercent: 100})
+		if diff := cmp.Diff(test.want, plan.Hydrated); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		var text bytes.Buffer
+		if err := plan.Text(&text, report.Style{}, false); err != nil {
+			t.Fatal(err)
+		}
+		for form, got := range map[string]string{"text": text.String(), "markdown": plan.Markdown()} {
+			if said := strings.Contains(got, "godwit only looks"); said != (test.want != nil) {
+				t.Errorf("%s, %s:\n%s", test.name, form, got)
+			}
+		}
+	}
+}

@@ -94,6 +94,9 @@ func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer)
 	if slices.ContainsFunc(p.Works, func(w Work) bool { return w.Change != decide.Unchanged }) {
 		parts = append(parts, func() error { return diffs(w) })
 	}
+	if len(p.Hydrated) > 0 {
+		parts = append(parts, func() error { return prose(w, s, "", "  ", "", flat(some(p.Hydrated))+": "+hydrated) })
+	}
 	parts = append(parts, func() error { return prose(w, s, "", "  ", "", p.Line()) })
 	for i, print := range parts {
 		if i > 0 {
@@ -165,6 +168,9 @@ func PrintDiff(w io.Writer, s Style, diff string) {
 		fmt.Fprintf(w, "... and %d more lines; -o json has them all\n", n-shownLines)
 	}
 }
+
+// hydrated is what a plan says of members whose works others apply.
+const hydrated = "Argo CD or Flux applies this from works/ of the state branch, godwit only looks"
 
 // Line sums the plan up.
 func (p *Plan) Line() string {

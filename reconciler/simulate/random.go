@@ -105,7 +105,8 @@ func (g *generator) fleet() Files {
 	files := Files{}
 	var b strings.Builder
 	for _, name := range g.names() {
-		fmt.Fprintf(&b, "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: %s, labels: {name: %[1]s}}\nspec: {syncMode: Push, region: r%d}\n", name, g.roll(2))
+		fmt.Fprintf(&b, "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: %s, labels: {name: %[1]s}, annotations: {%s}}\nspec: {syncMode: Push, region: r%d}\n",
+			name, g.one("", "", "", "godwit.dev/delivery: hydrate"), g.roll(2))
 	}
 	files["clusters.yaml"] = []byte(b.String())
 	for i := range g.workloads {

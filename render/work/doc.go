@@ -7,5 +7,8 @@
 // Tracking marks of Argo CD and Flux are taken off, since either would prune an object that it
 // believes to be its own.
 //
+// A work that others apply (Deliver) is marked with its version besides, so that the live object says which
+// one it is, and with what keeps the object when the file goes, where it is to stay.
+//
 // The package is pure. Objects are shared with the template wherever they are equal.
 package work

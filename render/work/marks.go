@@ -20,26 +20,49 @@ const (
 // trackingLabels and trackingAnnotations are how Argo CD and Flux know their own objects.
 var (
 	trackingLabels = []string{
-		"app.kubernetes.io/instance",
 		"argocd.argoproj.io/instance",
-		"kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace",
-		"helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace",
+		fluxKustomize + "/name", fluxKustomize + "/namespace", fluxKustomize + "/checksum",
+		fluxHelm + "/name", fluxHelm + "/namespace",
+		"resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace",
+		"fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace",
 	}
 	trackingAnnotations = []string{
-		"argocd.argoproj.io/tracking-id",
+		argoTracking,
 		"argocd.argoproj.io/installation-id",
+		fluxKustomize + "/checksum",
 	}
 )
 
+const (
+	argoTracking  = "argocd.argoproj.io/tracking-id"
+	fluxKustomize = "kustomize.toolkit.fluxcd.io"
+	fluxHelm      = "helm.toolkit.fluxcd.io"
+
+	// InstanceLabel is Argo CD's own in older installations, and one that charts have.
+	InstanceLabel = "app.kubernetes.io/instance"
+)
+
+// foreignLabels are the labels to take off an object. The instance label goes unless it is to be kept; a Pod
+// keeps it, as Services find it by its labels. Those of other workloads are in their pod template, which is
+// left as it is.
+func foreignLabels(o api.Object, keepInstance bool) []string {
+	if keepInstance || o["kind"] == "Pod" && o["apiVersion"] == "v1" {
+		return trackingLabels
+	}
+	return labelsWithInstance
+}
+
+var labelsWithInstance = append([]string{InstanceLabel}, trackingLabels...)
+
 // mark adds our marks and takes off those of others. Without a binding, as for a Namespace that only
 // its works need, there is no mark of one.
-func mark(o api.Object, fleet, binding string) api.Object {
+func mark(o api.Object, fleet, binding string, foreign []string) api.Object {
 	ours := map[string]any{AnnotationFleet: fleet}
 	if binding != "" {
 		ours[AnnotationBinding] = binding
 	}
 	return withMeta(o,
-		metaChange{"labels", trackingLabels, map[string]any{LabelManaged: "true"}},
+		metaChange{"labels", foreign, map[string]any{LabelManaged: "true"}},
 		metaChange{"annotations", trackingAnnotations, ours})
 }
 

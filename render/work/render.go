@@ -19,6 +19,8 @@ type Renderer struct {
 	Overrides *override.Set
 	// Fleet is the name in our marks.
 	Fleet string
+	// KeepInstance leaves the label app.kubernetes.io/instance on objects.
+	KeepInstance bool
 }
 
 // Copy is one template for one member.
@@ -62,7 +64,8 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 	}
 	// Overrides may reach into labels and annotations that a template has only through its marks,
 	// so the marks are there before them, and again after them.
-	o = mark(o, r.Fleet, c.Binding)
+	foreign := foreignLabels(o, r.KeepInstance)
+	o = mark(o, r.Fleet, c.Binding, foreign)
 	result, err := r.Overrides.Apply(o, c.ID, c.Cluster, c.Explain)
 	if err != nil {
 		return Rendered{Overrides: result}, err
@@ -72,7 +75,7 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 		return Rendered{Overrides: result}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
 			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
 	}
-	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding)
+	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding, foreign)
 	return Rendered{ID: id, Object: o, Overrides: result}, nil
 }
 
@@ -109,7 +112,7 @@ func Overwrite(template api.Object, policy bool) bool {
 
 // Namespace is the Namespace object that works in it need on a member, where no template says more.
 func Namespace(name, fleet string) api.Object {
-	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, fleet, "")
+	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, fleet, "", nil)
 }
 
 // ResourceQuota is the share of one member in a FederatedResourceQuota. No override applies to it.
@@ -122,5 +125,5 @@ func ResourceQuota(id api.ID, hard corev1.ResourceList, fleet string) api.Object
 		"apiVersion": id.APIVersion(), "kind": id.Kind,
 		"metadata": map[string]any{"namespace": id.Namespace, "name": id.Name},
 		"spec":     map[string]any{"hard": limits},
-	}, fleet, "")
+	}, fleet, "", nil)
 }

@@ -2,6 +2,7 @@ package work_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -276,4 +277,99 @@ func BenchmarkRender(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Tracking marks go from the object alone: what selects pods finds them as before.
+func TestTrackingMarks(t *testing.T) {
+	all := `labels: {app: web, app.kubernetes.io/instance: shop, argocd.argoproj.io/instance: shop, kustomize.toolkit.fluxcd.io/name: f, kustomize.toolkit.fluxcd.io/namespace: f, kustomize.toolkit.fluxcd.io/checksum: f,
+    helm.toolkit.fluxcd.io/name: f, helm.toolkit.fluxcd.io/namespace: f, resourceset.fluxcd.controlplane.io/name: f, resourceset.fluxcd.controlplane.io/namespace: f, fluxcd.controlplane.io/name: f, fluxcd.controlplane.io/namespace: f}
+  annotations: {note: kept, argocd.argoproj.io/tracking-id: x, argocd.argoproj.io/installation-id: x, kustomize.toolkit.fluxcd.io/checksum: x, argocd.argoproj.io/sync-wave: "1", kustomize.toolkit.fluxcd.io/ssa: Merge}`
+	const pods = "labels: {app: web, app.kubernetes.io/instance: shop}"
+	for _, tt := range []struct {
+		name, kind string
+		keep       bool
+		labels     string
+	}{
+		{"a workload", "Deployment", false, "app=web godwit.dev/managed=true"},
+		{"a workload, with the label kept", "Deployment", true, "app.kubernetes.io/instance=shop app=web godwit.dev/managed=true"},
+		{"a Pod, which Services find by it", "Pod", false, "app.kubernetes.io/instance=shop app=web godwit.dev/managed=true"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n  namespace: default\n  " + all + "\nspec:\n  selector: {matchLabels: {app: web, app.kubernetes.io/instance: shop}}\n  template: {metadata: {" + pods + "}, spec: {containers: [{name: c, image: nginx}]}}\n"
+			if tt.kind == "Pod" {
+				text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: default\n  " + all + "\nspec: {containers: [{name: c, image: nginx}]}\n"
+			}
+			r := renderer(t, "")
+			r.KeepInstance = tt.keep
+			got, err := r.Render(copyOf(t, text, -1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta := got.Object["metadata"].(map[string]any)
+			if labels := pairs(meta["labels"]); labels != tt.labels {
+				t.Errorf("labels %s, want %s", labels, tt.labels)
+			}
+			if notes, want := pairs(meta["annotations"]), "argocd.argoproj.io/sync-wave=1 godwit.dev/binding=default/web-deployment godwit.dev/fleet=fleet kustomize.toolkit.fluxcd.io/ssa=Merge note=kept"; notes != want {
+				t.Errorf("annotations %s, want %s", notes, want)
+			}
+			if tt.kind == "Pod" {
+				return
+			}
+			spec := got.Object["spec"].(map[string]any)
+			selects := pairs(spec["selector"].(map[string]any)["matchLabels"])
+			carries := pairs(spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"])
+			if want := "app.kubernetes.io/instance=shop app=web"; selects != want || carries != want {
+				t.Errorf("the selector has %s, the pods %s, want %s", selects, carries, want)
+			}
+		})
+	}
+}
+
+func pairs(m any) string {
+	var list []string
+	for k, v := range m.(map[string]any) {
+		list = append(list, fmt.Sprintf("%s=%v", k, v))
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+func TestTrackedBy(t *testing.T) {
+	for meta, want := range map[string]string{
+		`{}`: "",
+		`{labels: {app.kubernetes.io/instance: web}}`:                                                            "", // most charts have it
+		`{annotations: {argocd.argoproj.io/tracking-id: "web:apps/Deployment:d/web"}}`:                           "Argo CD (argocd.argoproj.io/tracking-id: web:apps/Deployment:d/web)",
+		`{labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux-system}}`: "Flux (Kustomization flux-system/apps)",
+		`{labels: {helm.toolkit.fluxcd.io/name: web, helm.toolkit.fluxcd.io/namespace: shop}}`:                   "Flux (HelmRelease shop/web)",
+	} {
+		o := rendertest.Object(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: "+strings.Replace(strings.Replace(meta, "{", "{name: c, namespace: default, ", 1), ", }", "}", 1)+"\n").Content
+		if got := work.TrackedBy(o); got != want {
+			t.Errorf("TrackedBy(%s) = %q, want %q", meta, got, want)
+		}
+	}
+}
+
+// The version of a work is told by all of it but the version itself, and made again it is the same.
+func TestVersionsTellWorksApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) api.Object {
+			return secret("s", "data", rapid.SampledFrom([]string{"a", "b"}).Draw(t, name+" key"), rapid.SampledFrom([]string{"x", "y"}).Draw(t, name+" value"))
+		}
+		a, b := draw("one"), draw("other")
+		keepA, keepB := rapid.Bool().Draw(t, "keep one"), rapid.Bool().Draw(t, "keep other")
+		before := string(canonical.YAML(a))
+		one, other := work.Deliver(a, keepA), work.Deliver(b, keepB)
+		if same := cmp.Equal(a, b) && keepA == keepB; (work.VersionOf(one) == work.VersionOf(other)) != same {
+			t.Errorf("versions %s and %s of\n%s%s", work.VersionOf(one), work.VersionOf(other), canonical.YAML(one), canonical.YAML(other))
+		}
+		if diff := cmp.Diff(one, work.Deliver(one, keepA)); diff != "" {
+			t.Errorf("again: %s", diff)
+		}
+		if work.Keeps(one) != keepA || keepA && !work.StaysBehind(one) {
+			t.Errorf("keeps %t, want %t", work.Keeps(one), keepA)
+		}
+		if after := string(canonical.YAML(a)); after != before {
+			t.Errorf("the argument changed: %s", cmp.Diff(before, after))
+		}
+	})
 }
