@@ -12,6 +12,12 @@ help: ## list the targets
 build: ## build bin/godwit
 	$(GO) build -o bin/godwit ./cmd/godwit
 
+.PHONY: image
+IMAGE   ?= godwit
+VERSION ?= v0.1.0-dev
+image: ## build the container image $(IMAGE):$(VERSION); needs docker
+	docker build -f examples/install/Dockerfile --build-arg VERSION=$(VERSION) -t $(IMAGE):$(VERSION) .
+
 .PHONY: membercluster
 membercluster: $(MEMBER) ## build bin/membercluster, a real API server for tests and demo (minutes on an empty cache)
 
@@ -65,7 +71,7 @@ fmt:
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); test -z "$$out" || { echo "not gofmt-ed: $$out"; exit 1; }
 vet:
 	$(GO) vet ./...
-	$(GO) vet -tags realcluster ./cmd/godwit ./reconciler/...
+	$(GO) vet -tags realcluster ./cmd/godwit ./reconciler/... ./examples/...
 
 .PHONY: layers
 layers: ## check that imports point down only

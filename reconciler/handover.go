@@ -18,6 +18,8 @@ type Keeper interface {
 	Keep(ctx context.Context, b store.Bundle) error
 	// Forget says that nothing has to be kept any more.
 	Forget(ctx context.Context) error
+	// Tidy removes what leaders left that died while they kept something. It comes after Kept.
+	Tidy(ctx context.Context) error
 }
 
 // handover is what a leader owes the next one. Its rule is that nothing is carried out that the next leader could not
@@ -99,6 +101,11 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 	kept, err := r.Keeper.Kept(ctx)
 	if err == nil {
 		err = r.Store.Restore(ctx, kept)
+	}
+	if err == nil {
+		if err := r.Keeper.Tidy(ctx); err != nil { // the next leader may
+			r.Log.Debug("what is left of what other leaders kept is not removed", "error", err)
+		}
 	}
 	switch {
 	case err == nil && kept.Head != "":

@@ -18,6 +18,7 @@ type fakeKeeper struct {
 	err     error // of every call
 	readErr error // of Kept
 	keeps   int
+	tidied  bool
 }
 
 func (k *fakeKeeper) Kept(context.Context) (store.Bundle, error) {
@@ -37,6 +38,11 @@ func (k *fakeKeeper) Forget(ctx context.Context) error {
 		k.bundle = store.Bundle{}
 	}
 	return k.err
+}
+
+func (k *fakeKeeper) Tidy(context.Context) error {
+	k.tidied = true
+	return errAway // which is no reason not to lead
 }
 
 var errAway = errors.New("no route to host")
@@ -128,6 +134,9 @@ func TestTheNextLeaderGoesOnWithWhatWasKept(t *testing.T) {
 				w.runFor(t, 30*time.Second)
 				if commits, _, subjects := w.store.state(t); commits < c.commits || w.fleet.works("m1") != c.works {
 					t.Fatalf("%d works, commits %q\n%s", w.fleet.works("m1"), subjects, w.log)
+				}
+				if usable := c.readErr == nil && c.kept.Head != "?"; k.tidied != usable {
+					t.Errorf("it tidied up: %v; what is kept can be used: %v", k.tidied, usable)
 				}
 				if same := w.store.messages[1].When.Equal(before); same != (c.kept.Head == "c1" || c.works == 0) {
 					t.Errorf("the last leader's commit is still there: %v", same)

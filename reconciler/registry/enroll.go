@@ -40,10 +40,7 @@ const (
 	enroller       = "godwit-join"
 )
 
-var (
-	readVerbs  = []any{"get", "list", "watch"}
-	writeVerbs = []any{"get", "list", "watch", "create", "patch", "delete"}
-)
+var writeVerbs = []any{"get", "list", "watch", "create", "patch", "delete"}
 
 // token is the name of the Secret with the account's token.
 func (e Enrolment) token() string { return e.Account + "-token" }
@@ -76,7 +73,7 @@ func (e Enrolment) rules() []any {
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"namespaces"}, "resourceNames": []any{metav1.NamespaceSystem}, "verbs": []any{"get"}},
 	}
 	if e.Capacity {
-		rules = append(rules, map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes", "pods"}, "verbs": readVerbs})
+		rules = append(rules, map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes", "pods"}, "verbs": []any{"list"}})
 	}
 	byGroup := map[string][]string{}
 	for _, g := range e.Grants {

@@ -29,7 +29,7 @@ func TestAnAccountMayNoMoreThanItHasTo(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	e.Capacity = true
-	if text, _ := json.Marshal(e.rules()); !strings.Contains(string(text), `{"apiGroups":[""],"resources":["nodes","pods"],"verbs":["get","list","watch"]}`) {
+	if text, _ := json.Marshal(e.rules()); !strings.Contains(string(text), `{"apiGroups":[""],"resources":["nodes","pods"],"verbs":["list"]}`) {
 		t.Errorf("with capacity %s", text)
 	}
 }

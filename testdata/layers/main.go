@@ -30,7 +30,7 @@ var layers = []struct {
 	{"io", false, true, []string{"gitstate/...", "reconciler/member", "reconciler/registry", "reconciler/pull", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/webhook", "reconciler/egress", "reconciler/lead", "reconciler/membertest"}},
 	{"reconciler", false, false, []string{"reconciler"}},
 	{"operations", false, true, []string{"reconciler/metrics", "reconciler/serve", "reconciler/notify", "reconciler/events"}},
-	{"examples", false, false, []string{"examples"}},
+	{"examples", false, false, []string{"examples", "examples/install"}},
 	{"cmd", false, false, []string{"cmd/...", "testdata/..."}},
 }
 

@@ -36,7 +36,7 @@ import (
 // lifecycle, quota, limits, webhooks and admission policies stay on.
 const disabledPlugins = "ServiceAccount,TaintNodesByCondition,Priority,DefaultTolerationSeconds,DefaultStorageClass," +
 	"StorageObjectInUseProtection,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning," +
-	"ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass,PodSecurity"
+	"ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass"
 
 var (
 	dataDir     = flag.String("data", "data", "directory of all state; run again on it to keep objects, port and token")
