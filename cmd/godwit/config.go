@@ -22,6 +22,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
+	"github.com/godwit-gitops/godwit/render/project"
 )
 
 // Config is everything that can be set: by godwit.yaml, by GODWIT_* variables, by flags; later wins.
@@ -100,7 +101,8 @@ type Config struct {
 	Scheduling struct {
 		AccurateEstimator bool `mapstructure:"accurateEstimator"`
 	} `mapstructure:"scheduling"`
-	Safety struct {
+	Projects []projectConfig `mapstructure:"projects"`
+	Safety   struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
 	Failover struct {
@@ -121,6 +123,8 @@ type Config struct {
 	DataDir    string `mapstructure:"dataDir"`
 	LogFormat  string `mapstructure:"logFormat"`
 
+	// projects are Projects, compiled.
+	projects *project.Set
 	// sourceDir is a folder given by --source, read as it is on disk.
 	sourceDir string
 	// sourceGiven: --source, or a file named by --config, says what the source is.
@@ -161,6 +165,16 @@ type notificationConfig struct {
 	Template      string        `mapstructure:"template"`
 	Interval      time.Duration `mapstructure:"interval"`
 	AllowLoopback bool          `mapstructure:"allowLoopback"`
+}
+
+type projectConfig struct {
+	Name           string   `mapstructure:"name"`
+	Paths          []string `mapstructure:"paths"`
+	Namespaces     []string `mapstructure:"namespaces"`
+	Kinds          []string `mapstructure:"kinds"`
+	ClusterScoped  []string `mapstructure:"clusterScoped"`
+	Members        []string `mapstructure:"members"`
+	MemberSelector string   `mapstructure:"memberSelector"`
 }
 
 // remote opens a repository with the credentials.
@@ -210,7 +224,7 @@ var settings = map[string]any{
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
 	"server.address": "", "server.webhooks.address": "", "server.webhooks.idFile": "", "server.webhooks.githubSecretFile": "",
 	"server.webhooks.giteaSecretFile": "", "server.webhooks.gitlabTokenFile": "", "server.webhooks.standardSecretFile": "",
-	"notifications":         []any{},
+	"notifications": []any{}, "projects": []any{},
 	"webhooks.allowedHosts": []string{}, "scheduling.accurateEstimator": false, "safety.maxDeletePercent": 50,
 	"delivery": "push", "tracking.stripInstanceLabel": true,
 	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
@@ -275,6 +289,9 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 		return nil, fmt.Errorf("configuration (%s, GODWIT_* variables, flags): %w", file, err)
 	}
 	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := c.compileProjects(); err != nil {
 		return nil, err
 	}
 	c.sourceGiven, c.notes = explicit, cmd.ErrOrStderr()
@@ -370,6 +387,15 @@ func (c *Config) check() error {
 	return nil
 }
 
+func (c *Config) compileProjects() (err error) {
+	limits := make([]project.Limits, len(c.Projects))
+	for i, p := range c.Projects {
+		limits[i] = project.Limits(p)
+	}
+	c.projects, err = project.Compile(limits)
+	return err
+}
+
 // locate decides what --source means and where local data is kept.
 func (c *Config) locate(cmd *cobra.Command) error {
 	if f := cmd.Flag("source"); f != nil && f.Value.String() != "" {
@@ -405,7 +431,7 @@ func isBare(dir string) bool {
 // options are the settings that decisions depend on.
 func (c *Config) options() decide.Options {
 	o := decide.Options{
-		DefaultNamespace: c.Source.DefaultNamespace, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
+		DefaultNamespace: c.Source.DefaultNamespace, Projects: c.projects, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
 		Namespaces: decide.NamespaceMode(c.Namespaces), MaxDeletePercent: c.Safety.MaxDeletePercent,
 		Delivery: decide.Delivery(c.Delivery), KeepInstanceLabel: !c.Tracking.StripInstanceLabel,
 		StatusInterval: c.State.StatusInterval, SourceBranch: c.Source.Branch, SourcePath: c.Source.Path, Version: version,

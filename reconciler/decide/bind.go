@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
+	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/render"
@@ -153,10 +154,13 @@ func group(apiVersion string) string {
 func (p *pass) orphan(key record.BindingKey) *bound {
 	old := p.Previous.Bindings[key]
 	b := &bound{old: old, row: BindingRow{Key: key, Template: templateOf(old), Previous: old.Spec.Clusters, Policy: old.Spec.Policy}}
-	if p.lost {
+	if refused := p.refused[b.row.Template.Unversioned()]; p.lost || refused {
 		b.next, b.kept = old, true
 		b.row.Clusters = old.Spec.Clusters
 		b.row.Message = "the source could not be read in full; what is placed stays"
+		if refused {
+			b.row.Message = "the template stands where no project may have it; what is placed stays"
+		}
 		return b
 	}
 	b.row.Message = "the template is no longer in the source"
@@ -235,11 +239,23 @@ func (p *pass) choose(b *bound) policy.Choice {
 		held = policyClaim(b.old.Spec.Policy)
 	}
 	t := policy.Template{ID: b.template.ID, Labels: labelsOf(b.template.Content)}
-	return p.input.policies.value.Choose(t, held, policy.Options{OverrideExists: p.input.overrides.value.Has, Unreadable: p.unreadable})
+	mine := p.projectOf(b.template)
+	seen := p.input.reaching(mine)
+	o := policy.Options{OverrideExists: seen.overrides.value.Has, Unreadable: p.unreadable}
+	choice := seen.policies.value.Choose(t, held, o)
+	if choice.Policy == nil && !choice.Skipped && !choice.Undecided && mine != nil {
+		if other := p.input.policies.value.Choose(t, policy.Claim{}, o).Policy; other != nil {
+			choice.Message += fmt.Sprintf("; %s would, but is of project %s, and this is of project %s", other, p.projectOf(other.Source).Name(), mine.Name())
+		}
+	}
+	return choice
 }
 
-// unreadable holds for policies that may be in the source all the same: it cannot be read in full now.
-func (p *pass) unreadable(policy.Claim) bool { return p.lost }
+// unreadable holds for policies that may be in the source all the same: it cannot be read in full now, or they stand
+// where no project may have them.
+func (p *pass) unreadable(c policy.Claim) bool {
+	return p.lost || p.refused[api.ID{Group: policyv1alpha1.Group, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name}]
+}
 
 func (p *pass) unbound(id api.ID, message string) {
 	p.Unbound = append(p.Unbound, Unbound{Template: id, Message: message})
@@ -374,7 +390,7 @@ func labelsOf(o api.Object) map[string]string {
 // schedule asks for clusters and writes the answer into the binding.
 func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	request := schedule.Request{
-		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b),
+		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b), Project: p.projectOf(b.template),
 		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
 	}
 	result := p.fleet.schedule.Schedule(request)

@@ -17,6 +17,7 @@ import (
 	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/project"
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	Fleet string
 	// CompatKarmada turns the rows of the differences that have a switch back to Karmada's answer.
 	CompatKarmada bool
+	// Projects say what is allowed to files by their folders; nil allows everything.
+	Projects *project.Set
 	// Namespaces: empty means NamespacesNeeded.
 	Namespaces NamespaceMode
 	// Delivery says who applies the works of members whose Cluster does not; empty means DeliveryPush.
@@ -269,6 +272,7 @@ func decide(in Input) *pass {
 		in.Memo = NewMemo()
 	}
 	in.Memo.serve(in.Options)
+	in.Options.Projects = in.Memo.options.Projects // equal ones may be others
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
 	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Refused: in.Refused, Time: in.Now}}
@@ -317,6 +321,9 @@ type pass struct {
 	next *record.State
 
 	input *compiled
+	// refused are objects, by identity without version, that stand in the source where no project may have them, and
+	// nowhere else: what they were before stays.
+	refused map[api.ID]bool
 	// registrations are those in force, and claimed what they and manifests say of members.
 	registrations []Registration
 	claimed       []claim

@@ -140,7 +140,10 @@ func (p *pass) referenced(b *bound, refs []interpret.Reference) []*manifest.Obje
 		id := api.ID{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
 		id.Group, _ = api.SplitAPIVersion(ref.APIVersion)
 		if ref.Name != "" {
-			if t := p.input.all[id]; t != nil {
+			if t := p.input.all[id]; t != nil && p.projectOf(t) != p.projectOf(b.template) {
+				p.find(b.template.Finding(render.Warning, "project-dependency", nil,
+					"%s is needed (propagateDeps) and of another project (%s); it does not go along", id, t.Origin))
+			} else if t != nil {
 				found = append(found, t)
 			} else {
 				p.find(b.template.Finding(render.Warning, "dependency-missing", nil,
@@ -153,7 +156,7 @@ func (p *pass) referenced(b *bound, refs []interpret.Reference) []*manifest.Obje
 			continue
 		}
 		for _, t := range p.input.templates {
-			if t.Group == id.Group && t.Kind == id.Kind && t.Namespace == id.Namespace && selector.Matches(labels.Set(labelsOf(t.Content))) {
+			if p.projectOf(t) == p.projectOf(b.template) && t.Group == id.Group && t.Kind == id.Kind && t.Namespace == id.Namespace && selector.Matches(labels.Set(labelsOf(t.Content))) {
 				found = append(found, t)
 			}
 		}

@@ -349,7 +349,7 @@ func (p *pass) refusals(b *bound, stuck []string) string {
 			}
 		}
 	}
-	result := p.fleet.schedule.Schedule(schedule.Request{Binding: &without, Unhealthy: p.unhealthy(b), Compat: p.Options.CompatKarmada, Explain: true})
+	result := p.fleet.schedule.Schedule(schedule.Request{Binding: &without, Unhealthy: p.unhealthy(b), Project: p.projectOf(b.template), Compat: p.Options.CompatKarmada, Explain: true})
 	const most = 10
 	var words []string
 	more := 0

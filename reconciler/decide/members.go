@@ -75,7 +75,7 @@ func (p *pass) members(newest bool) bool {
 		if registered[name] {
 			continue
 		}
-		if p.lost {
+		if p.lost || p.refused[clusterID(name)] {
 			clusters = append(clusters, p.Previous.Members[name])
 			continue
 		}

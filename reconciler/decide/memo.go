@@ -22,6 +22,7 @@ import (
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/policy"
+	"github.com/godwit-gitops/godwit/render/project"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -94,7 +95,7 @@ func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
 	if units, ok := m.trees[hash]; ok && hash != "" {
 		return units
 	}
-	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Cache: cache})
+	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Holds: m.options.Projects.Holds, Cache: cache})
 	if hash != "" {
 		if len(m.trees) >= keptTrees {
 			clear(m.trees)
@@ -132,7 +133,9 @@ type compiled struct {
 	// priorities are the values of PriorityClasses by name.
 	priorities part[map[string]int32]
 	others     part[struct{}]
-	findings   []render.Finding
+	// views are the policies and overrides that reach the templates of each project.
+	views    map[*project.Project]view
+	findings []render.Finding
 	// registered is the version of the registrations that it was made with.
 	registered int
 }
@@ -207,6 +210,7 @@ func (m *Memo) compile(objects []*manifest.Object, kept **compiled) *compiled {
 	c.taints = last.taints.again(m, taints, compileTaintPolicies)
 	c.quotas = last.quotas.again(m, quotas, compileQuotas)
 	c.others = last.others.again(m, others, ignored)
+	c.view(m, last)
 	c.priorities = last.priorities.again(m, priorities, compilePriorities)
 	c.findings = slices.Concat(c.policies.findings, c.overrides.findings, c.rules.findings, c.clusters.findings, c.orders.findings, c.taints.findings, c.quotas.findings, c.priorities.findings, c.others.findings, c.unused(m.registrations))
 	*kept = c

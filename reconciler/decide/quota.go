@@ -253,6 +253,13 @@ func (w *works) quotas() {
 				warn("quota-clash", "%s gets another ResourceQuota of this name, which stays; rename or remove one")
 				continue
 			}
+			if cluster := w.fleet.byName[share.ClusterName]; !w.projectOf(q.object).AllowsMember(cluster.Name, cluster.Labels) {
+				warn("project-member", "the project does not have member %s, so it gets no ResourceQuota; take the assignment out")
+				if old, ok := w.Previous.Works[record.WorkPath(share.ClusterName, id)]; ok {
+					w.put(old, id)
+				}
+				continue
+			}
 			w.put(w.quota(q, id, share), id)
 		}
 	}

@@ -21,19 +21,19 @@ func (p *pass) read() {
 		p.find(last.findings...)
 		return
 	}
-	units := slices.Clone(p.Memo.parse(p.Source.FS, p.Memo.manifests))
+	units, outside := p.within(p.Memo.parse(p.Source.FS, p.Memo.manifests), scopes)
 	past := p.newPast(scopes)
 	held := map[string]string{} // path -> commit
 	whole := true
 	have := p.names(units)
 	for i, u := range units {
-		if !u.Broken {
+		if !u.Broken && !outside.units[u.Path] {
 			continue
 		}
 		whole = false
 		old, commit, ok := past.unit(u.Path)
 		if !ok {
-			p.lost = p.lost || past.known
+			p.lost = p.lost || past.known && u.Broken
 			continue
 		}
 		held[u.Path] = commit
@@ -44,6 +44,7 @@ func (p *pass) read() {
 			}
 		}
 	}
+	p.find(outside.findings...)
 	var all []*manifest.Object
 	for _, u := range units {
 		p.find(u.Findings...)
@@ -66,6 +67,8 @@ func (p *pass) read() {
 		whole = false
 		p.replace(objects, unusable, past, held)
 	}
+	p.refused = outside.objects
+	maps.DeleteFunc(p.refused, func(id api.ID, _ bool) bool { return p.input.all[id] != nil })
 	p.Memo.reading = reading{}
 	if whole {
 		p.Memo.reading = reading{tree, scopes, p.Memo.registered, p.input, slices.Clone(p.Findings[before:])}
@@ -135,11 +138,18 @@ type past struct {
 	commit string
 	held   map[string]string // path -> commit of the version in force
 	scopes map[string]bool
+	read   map[string]earlier // by commit
+}
+
+// earlier is what an earlier commit has within the limits of projects.
+type earlier struct {
+	units   []manifest.Unit
+	outside outside
 }
 
 func (p *pass) newPast(scopes map[string]bool) *past {
 	meta := p.Previous.Meta
-	h := &past{pass: p, known: len(p.Previous.Bindings) > 0 || len(p.Previous.Works) > 0, commit: meta.Source.Commit, held: map[string]string{}, scopes: scopes}
+	h := &past{pass: p, known: len(p.Previous.Bindings) > 0 || len(p.Previous.Works) > 0, commit: meta.Source.Commit, held: map[string]string{}, scopes: scopes, read: map[string]earlier{}}
 	for _, f := range meta.Held {
 		h.held[f.Path] = f.Commit
 	}
@@ -163,26 +173,40 @@ func (h *past) tree(commit string) (fs.FS, bool) {
 // unit returns the objects that the file or build root gave in its last good version.
 func (h *past) unit(path string) (objects []*manifest.Object, commit string, ok bool) {
 	commit = h.commitOf(path)
-	fsys, ok := h.tree(commit)
+	e, ok := h.at(commit)
 	if !ok {
 		return nil, commit, false
 	}
-	for _, u := range h.pass.Memo.parse(fsys, h.pass.Memo.earlier) {
-		if u.Path == path && !u.Broken {
+	for _, u := range e.units {
+		if u.Path == path && !u.Broken && !e.outside.units[path] {
 			return u.Objects, commit, true
 		}
 	}
 	return nil, commit, false
 }
 
+// at reads what an earlier commit has. Limits are those of today, so that what was refused all along is no good version.
+func (h *past) at(commit string) (earlier, bool) {
+	fsys, ok := h.tree(commit)
+	if !ok {
+		return earlier{}, false
+	}
+	e, ok := h.read[commit]
+	if !ok {
+		e.units, e.outside = h.pass.within(h.pass.Memo.parse(fsys, h.pass.Memo.earlier), h.scopes)
+		h.read[commit] = e
+	}
+	return e, true
+}
+
 // object returns the last good version of one object, nil if there is none, and notes that file is held.
 func (h *past) object(id api.ID, file string, held map[string]string) *manifest.Object {
 	commit := h.commitOf(file)
-	fsys, ok := h.tree(commit)
+	e, ok := h.at(commit)
 	if !ok {
 		return nil
 	}
-	units := h.pass.Memo.parse(fsys, h.pass.Memo.earlier)
+	units := e.units
 	var all []*manifest.Object
 	for _, u := range units {
 		all = append(all, u.Objects...)

@@ -34,6 +34,7 @@ func (p *pass) warn() {
 		p.warnOfZero(b)
 		p.warnOfRetention(b)
 		p.warnOfInstance(b)
+		p.warnOfMember(b)
 		if b.next.Spec.Policy == nil || b.kept {
 			continue
 		}

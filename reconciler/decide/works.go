@@ -19,13 +19,14 @@ import (
 	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/project"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // render makes the works of every binding, and the Namespaces that they need.
 func (p *pass) render() {
 	w := &works{pass: p, needed: map[string]map[string]bool{}}
-	w.renderer = &work.Renderer{Rules: p.rules, Overrides: p.input.overrides.value, Fleet: p.Options.Fleet, KeepInstance: p.Options.KeepInstanceLabel}
+	w.renderers = map[*project.Project]*work.Renderer{}
 	p.next.Works = make(map[string]record.Work, len(p.Previous.Works))
 	p.effects, p.carried = override.Effects{}, false
 	before := p.Memo.rendered
@@ -89,16 +90,27 @@ type rendered struct {
 }
 
 func (w *works) inputsOf(b *bound) renderKey {
-	return renderKey{b.template, b.next, b.divides(), w.input.rules.value, w.renderer.Overrides, w.fleet}
+	return renderKey{b.template, b.next, b.divides(), w.input.rules.value, w.renderer(b.template).Overrides, w.fleet}
+}
+
+// renderer renders templates with the overrides that reach them.
+func (w *works) renderer(template *manifest.Object) *work.Renderer {
+	of := w.projectOf(template)
+	r := w.renderers[of]
+	if r == nil {
+		r = &work.Renderer{Rules: w.rules, Overrides: w.input.reaching(of).overrides.value, Fleet: w.Options.Fleet, KeepInstance: w.Options.KeepInstanceLabel}
+		w.renderers[of] = r
+	}
+	return r
 }
 
 // works is the rendering stage.
 type works struct {
 	*pass
-	renderer *work.Renderer
-	needed   map[string]map[string]bool // member -> namespaces
-	now      rendered                   // of the binding that is being rendered
-	twin     *workMemo                  // the last one made, which other members may get as well; nil if there is none
+	renderers map[*project.Project]*work.Renderer // by whose the template is
+	needed    map[string]map[string]bool          // member -> namespaces
+	now       rendered                            // of the binding that is being rendered
+	twin      *workMemo                           // the last one made, which other members may get as well; nil if there is none
 }
 
 func (w *works) binding(b *bound) {
@@ -261,7 +273,7 @@ func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (re
 	if ok && !c.Explain {
 		return recorded, override.Result{}, nil
 	}
-	renderer := *w.renderer
+	renderer := *w.renderer(b.template)
 	renderer.Rules = w.deaf()
 	rendered, err := renderer.Render(c)
 	if err != nil {
@@ -297,11 +309,11 @@ type workMemo struct {
 
 // make makes a work whose object, with keep, is to stay when the work goes.
 func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.Work, override.Result, error) {
-	key := workKey{c.ID, c.Cluster.Name}
+	key, renderer := workKey{c.ID, c.Cluster.Name}, w.renderer(template)
 	want := workMemo{
 		delivery: w.delivery(c.Cluster.Name), keep: keep,
 		template: template, replicas: c.Target.Replicas, workload: c.Workload, completions: -1, labels: c.Labels,
-		overrides: w.renderer.Overrides.Key(c.ID, labelsOf(c.Template), c.Cluster), rules: w.renderer.Rules.Hash(), fleet: w.Options.Fleet,
+		overrides: renderer.Overrides.Key(c.ID, labelsOf(c.Template), c.Cluster), rules: renderer.Rules.Hash(), fleet: w.Options.Fleet,
 	}
 	if c.Completions != nil {
 		want.completions = *c.Completions
@@ -322,7 +334,7 @@ func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.
 		w.Memo.works[key] = &want
 		return want.work, override.Result{Effects: want.effects}, nil
 	}
-	rendered, err := w.renderer.Render(c)
+	rendered, err := renderer.Render(c)
 	if err != nil {
 		return record.Work{}, rendered.Overrides, err
 	}
@@ -426,7 +438,9 @@ func (w *works) namespaces() {
 				continue
 			}
 			for _, c := range w.fleet.clusters {
-				w.need(c.Name, t.Name)
+				if w.projectOf(t).AllowsMember(c.Name, c.Labels) {
+					w.need(c.Name, t.Name)
+				}
 			}
 		}
 	}
@@ -457,6 +471,9 @@ func (w *works) namespace(name string, cluster *affinity.Cluster) {
 		return
 	}
 	template := w.input.all[id.Unversioned()]
+	if template != nil && !w.projectOf(template).AllowsMember(cluster.Name, cluster.Labels) {
+		template = nil // another project that shares the namespace has work there
+	}
 	var made record.Work
 	if template == nil {
 		made = w.generated(cluster.Name, id)

@@ -410,6 +410,24 @@ func TestCustomResourceFollowsItsDefinition(t *testing.T) {
 	w.applied("kube02") // quiet comes only once the definition is served
 }
 
+// Who may write to a namespace must not get to the whole cluster by naming one in an object that is in none.
+func TestObjectOfTheClusterIsNotAppliedFromANamespace(t *testing.T) {
+	w := newWorld(t, "kube02")
+	role := workOf(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: all, MARKS}, rules: []}`)
+	w.want("kube02", role)
+	w.applied("kube02")
+	inside := workOf(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: all, namespace: shop, MARKS}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`)
+	w.want("kube02", role, inside)
+	w.reason("kube02", inside.ID, decide.ReasonInvalid)
+	w.retire("kube02", inside.ID)
+	w.eventually("it counts as gone", func(seen decide.Observations) bool {
+		return seen.Members["kube02"].Copies[inside.ID.Unversioned()].Gone && w.fleet.Quiet()
+	})
+	if live, err := w.get("kube02", role.ID); err != nil || len(field(live, "rules").([]any)) > 0 {
+		t.Errorf("the ClusterRole is %v, %v", live, err)
+	}
+}
+
 func TestKindThatComesLaterIsApplied(t *testing.T) {
 	w := newWorld(t, "kube02")
 	widget := workOf(t, `{apiVersion: example.org/v1, kind: Widget, metadata: {name: w, namespace: default, MARKS}, spec: {size: 3}}`)

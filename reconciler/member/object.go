@@ -146,6 +146,9 @@ func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool)
 	if err != nil {
 		return m.unserved(began, err), true
 	}
+	if !resource.Namespaced && id.Namespace != "" {
+		return misplaced(began, resource, id), true
+	}
 	if !m.follows(id, resource) {
 		return apply.Outcome{}, false
 	}
@@ -233,6 +236,16 @@ func (m *member) unserved(began object, err error) apply.Outcome {
 		}
 	}
 	return out
+}
+
+// misplaced is what comes of an object in a namespace whose kind has none on the member. The server would leave the
+// namespace out, and who may write to that would have written to the whole cluster.
+func misplaced(began object, r observe.Resource, id api.ID) apply.Outcome {
+	if began.work == nil {
+		return apply.Outcome{Change: apply.Unchanged, Gone: true}
+	}
+	return apply.Outcome{Change: apply.Skipped, Reason: decide.ReasonInvalid,
+		Message: fmt.Sprintf("%s is not in any namespace on this member, and the object is in %s; it is not applied", r.Resource, id.Namespace)}
 }
 
 // take notes how an order ended. m.mu is held.

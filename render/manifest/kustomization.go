@@ -12,7 +12,7 @@ import (
 type kustomization struct {
 	file      string
 	component bool
-	refs      []string // folders, relative to the source, that may hold other kustomizations
+	refs      []string // folders, relative to the source, that may hold other kustomizations which it takes charge of
 }
 
 // refFields are the fields that may name the folder of another kustomization.
@@ -33,7 +33,7 @@ func (r *reader) kustomization(dir, file string) kustomization {
 	for _, field := range refFields {
 		list, _ := content[field].([]any)
 		for _, e := range list {
-			if ref, ok := e.(string); ok && !path.IsAbs(ref) {
+			if ref, ok := e.(string); ok && !path.IsAbs(ref) && (r.Holds == nil || r.Holds(dir, path.Join(dir, ref))) {
 				k.refs = append(k.refs, path.Join(dir, ref))
 			}
 		}

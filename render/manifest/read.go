@@ -40,6 +40,9 @@ type Builder func(fsys fs.FS, root string) (objects []api.Object, inputs []strin
 type Options struct {
 	// Build is called for each build root; nil means that kustomizations are refused.
 	Build Builder
+	// Holds tells whether a kustomization in the folder dir may take charge of the folder other when it refers to it, so
+	// that other is not built on its own; nil means that it always may.
+	Holds func(dir, other string) bool
 	// Cache holds what earlier calls read; nil means none.
 	Cache *Cache
 	// MaxBytes limits a file, and an object with its aliases written out; 0 means 4 MiB.

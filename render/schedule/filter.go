@@ -28,6 +28,17 @@ var filters = []filter{
 		detail: say("the cluster is being removed from the fleet"),
 	},
 	{
+		// Differs from Karmada: it knows no projects. What runs on a member that a project had stays there.
+		rule:   "Project",
+		passes: func(r *run, i int) bool { return r.allowed == nil || r.mark[i]&target != 0 || r.allowed[i] },
+		reason: func(r *run, i int) string {
+			return fmt.Sprintf("cluster(s) were not allowed by project %s", r.Project.Name())
+		},
+		detail: func(r *run, i int) string {
+			return fmt.Sprintf("project %s does not allow the cluster; it has %s", r.Project.Name(), r.Project.MembersText())
+		},
+	},
+	{
 		rule:   "ClusterAffinity",
 		passes: func(r *run, i int) bool { return r.tierOf(i) >= 0 },
 		reason: say("cluster(s) did not match the placement cluster affinity constraint"),

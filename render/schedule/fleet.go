@@ -9,6 +9,7 @@ import (
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	"github.com/godwit-gitops/godwit/render/affinity"
+	"github.com/godwit-gitops/godwit/render/project"
 )
 
 // Fleet is a snapshot of all members, compiled for scheduling. A placement is compiled once for each
@@ -23,6 +24,7 @@ type Fleet struct {
 	placements map[*policyv1alpha1.Placement]*placement
 	applied    map[string]*policyv1alpha1.Placement // by JSON text; nil if it cannot be read
 	enabled    map[kind][]bool
+	projects   map[*project.Project][]bool
 	run        run // buffers of the last run
 }
 
@@ -51,6 +53,7 @@ func NewFleet(clusters []*clusterv1alpha1.Cluster) *Fleet {
 		placements: map[*policyv1alpha1.Placement]*placement{},
 		applied:    map[string]*policyv1alpha1.Placement{},
 		enabled:    map[kind][]bool{},
+		projects:   map[*project.Project][]bool{},
 	}
 	for i, c := range sorted {
 		f.index[c.Name] = i
@@ -128,5 +131,21 @@ func (f *Fleet) serving(k kind) []bool {
 		})
 	}
 	f.enabled[k] = list
+	return list
+}
+
+// allowed tells for each member whether the project has it; nil if there is no project.
+func (f *Fleet) allowed(p *project.Project) []bool {
+	if p == nil {
+		return nil
+	}
+	list, found := f.projects[p]
+	if !found {
+		list = make([]bool, len(f.members))
+		for i := range f.members {
+			list[i] = p.AllowsMember(f.members[i].Name, f.members[i].Labels)
+		}
+		f.projects[p] = list
+	}
 	return list
 }

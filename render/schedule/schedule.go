@@ -7,6 +7,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/render/divide"
+	"github.com/godwit-gitops/godwit/render/project"
 )
 
 // Request is one binding to schedule.
@@ -21,6 +22,8 @@ type Request struct {
 	// Unhealthy names members on which the workload is not healthy. Scaling down takes nothing from
 	// them, unless nothing would be left for the healthy ones. Nil is Karmada's answer.
 	Unhealthy map[string]bool
+	// Project is whose the template is; members that it does not have are refused. Nil has all.
+	Project *project.Project
 	// Compat gives Karmada's answer where godwit's differs: constraints by zone and provider are not
 	// enforced, blocks have no default length, and a decision need not be settled.
 	Compat bool
@@ -135,6 +138,7 @@ type run struct {
 	set       bool // components go to one cluster, all together
 	fresh     bool // forget what was there
 	serving   []bool
+	allowed   []bool // by member: the project has it; nil if it has all
 	wake      time.Time
 
 	term    *term                        // being tried
@@ -168,7 +172,7 @@ func (f *Fleet) begin(q Request) *run {
 		Request: q, fleet: f, spec: spec, placement: f.compile(spec.Placement),
 		mark: zeroed(r.mark, len(f.members)), now: zeroed(r.now, len(f.members)),
 		candidates: r.candidates, subset: zeroed(r.subset, len(f.members)),
-		serving: f.serving(kind{spec.Resource.APIVersion, spec.Resource.Kind}),
+		serving: f.serving(kind{spec.Resource.APIVersion, spec.Resource.Kind}), allowed: f.allowed(q.Project),
 	}
 	r.workload = spec.Replicas > 0 || spec.ReplicaRequirements != nil || len(spec.Components) > 0
 	r.numbered = (spec.Replicas > 0 || spec.ReplicaRequirements != nil) && len(spec.Components) <= 1
