@@ -20,6 +20,15 @@
 // newest version and nothing else; a name that is gone is only ever gone because a readable source
 // no longer has it. A Memo makes the next call cheap and never changes its answer.
 //
+// # Projects
+//
+// Options.Projects limit what files may hold, by their folders. What a project may not have is taken out before objects of
+// different files are compared, so that it is no duplicate of anything, and counts as an error in its file: the last good
+// version stays in force. Without one, as when the configuration became stricter, bindings, policies' claims and members that
+// are on record stay as they are as long as the object stands in the source, whoever put it there; overrides, quotas and
+// rules do not. Two projects that may both have an object and both declare it are a duplicate like any other: neither of the
+// new versions is used. The projects in force are not on record: to decide again takes the same configuration.
+//
 // # Webhooks
 //
 // What interpreter webhooks answered is input (Answers), and what they have to be asked is part of the
