@@ -182,6 +182,26 @@ func TestWhatRunsStaysWhenLimitsAreBroken(t *testing.T) {
 		w.push(base)
 		want(t, "works without the files", w.works(), []string{})
 	})
+	t.Run("of policies by the configuration", func(t *testing.T) {
+		w := limited(t, tenants...)
+		own := file("teams/shop/p.yaml", in("shop", policyFor("p", "ConfigMap", only("m2"))))
+		w.push(numbered(2), good, own)
+		before := w.works()
+		w.limit(tenants[0], project.Limits{Name: "shop", Paths: []string{"teams/shop"}, Namespaces: []string{"shop"}, Kinds: []string{"ConfigMap"}})
+		w.pass()
+		want(t, "works", w.works(), before)
+		if held := w.binding("shop/x-configmap").Spec.Policy; held == nil || held.Name != "p" {
+			t.Errorf("the binding is held by %v", held)
+		}
+	})
+	t.Run("all along", func(t *testing.T) {
+		w := limited(t, tenants...)
+		bad := in("elsewhere", configMap("bad", "1"))
+		w.push(base, file("teams/shop/x.yaml", in("shop", configMap("x", "one")), bad))
+		want(t, "works", w.works(), []string{"m1/_cluster/namespace_shop", "m1/shop/configmap_x", "m2/_cluster/namespace_shop", "m2/shop/configmap_x"})
+		w.push(base, file("teams/shop/x.yaml", bad))
+		want(t, "works when its author takes out what was good", w.works(), []string{})
+	})
 	t.Run("of members by the configuration", func(t *testing.T) {
 		w := limited(t, tenants...)
 		w.push(base, good)
@@ -278,12 +298,32 @@ func TestOtherWaysToAMember(t *testing.T) {
 	want(t, "works", w.works(), []string{"m1/_cluster/namespace_shop", "m2/_cluster/namespace_shop"})
 }
 
+// A Namespace that one project describes is, for another that shares it, no more than a name.
+func TestNamespaceOfAnotherProject(t *testing.T) {
+	wide := tenants[1]
+	wide.ClusterScoped = []string{"Namespace"}
+	w := limited(t, tenants[0], wide, tenants[2])
+	w.push(numbered(3), file("teams/shop/n.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shared, labels: {by: shop}}\n"),
+		file("teams/pay/x.yaml", in("shared", configMap("x", "1")), in("shared", policyFor("p", "ConfigMap", everywhere))))
+	want(t, "works", w.works(), []string{"m2/_cluster/namespace_shared", "m2/shared/configmap_x", "m3/_cluster/namespace_shared", "m3/shared/configmap_x"})
+	for member, described := range map[string]bool{"m2": true, "m3": false} {
+		if text := w.text(member + "/_cluster/namespace_shared"); strings.Contains(text, "by: shop") != described {
+			t.Errorf("on %s, as described: want %t\n%s", member, described, text)
+		}
+	}
+}
+
 // Equal projects that were compiled anew are the same ones.
 func TestProjectsCompiledAnewChangeNothing(t *testing.T) {
 	w := limited(t, tenants...)
-	w.push(numbered(3), everything, file("teams/shop/x.yaml", in("shop", configMap("x", "1"))))
+	w.push(numbered(3), file("teams/shop/x.yaml", in("shared", configMap("a", "1")), in("shared", policyFor("p", "ConfigMap", everywhere))),
+		file("teams/pay/x.yaml", in("shared", configMap("b", "1"))))
+	before := w.works()
 	w.limit(tenants...)
 	w.quiet(w.pass())
+	w.push(numbered(3), file("teams/shop/x.yaml", in("shared", configMap("a", "1")), in("shared", policyFor("p", "ConfigMap", everywhere))),
+		file("teams/pay/x.yaml", in("shared", configMap("b", "2"))))
+	want(t, "works", w.works(), before)
 }
 
 // Whatever is pushed, in whatever order, no work is outside of the limits of the project that its template stands in.
