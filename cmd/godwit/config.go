@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -129,6 +130,8 @@ type Config struct {
 	sourceDir string
 	// sourceGiven: --source, or a file named by --config, says what the source is.
 	sourceGiven bool
+	// text is the file that it was read from; nil where there was none.
+	text []byte
 	// notes is where commands say what they took for granted.
 	notes io.Writer
 	// progress is where they say what takes long; nil where nobody looks.
@@ -249,8 +252,27 @@ func commonFlags(f *pflag.FlagSet) {
 	f.CountP("verbose", "v", "log more; twice for everything")
 }
 
+// configFile is the file of a command's configuration, and whether somebody named it.
+func configFile(cmd *cobra.Command) (file string, named bool) {
+	if f := cmd.Flag("config"); f != nil && f.Value.String() != "" {
+		return f.Value.String(), true
+	}
+	return "godwit.yaml", false
+}
+
 // loadConfig reads the configuration of a command.
 func loadConfig(cmd *cobra.Command) (*Config, error) {
+	file, named := configFile(cmd)
+	text, err := os.ReadFile(file)
+	if err != nil && (named || !errors.Is(err, os.ErrNotExist)) {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return decodeConfig(cmd, text)
+}
+
+// decodeConfig is loadConfig of what was read; without a file there is no text.
+func decodeConfig(cmd *cobra.Command, text []byte) (*Config, error) {
+	file, named := configFile(cmd)
 	v := viper.New()
 	v.SetEnvPrefix("GODWIT")
 	v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
@@ -272,18 +294,14 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 			}
 		}
 	}
-	file, explicit := "godwit.yaml", false
-	if f := cmd.Flag("config"); f != nil && f.Value.String() != "" {
-		file, explicit = f.Value.String(), true
-	}
 	v.SetConfigFile(file)
 	if filepath.Ext(file) == "" {
 		v.SetConfigType("yaml") // which viper tells by the ending alone
 	}
-	if err := v.ReadInConfig(); err != nil && (explicit || !errors.Is(err, os.ErrNotExist)) {
+	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	c := &Config{}
+	c := &Config{text: text}
 	strict := func(d *mapstructure.DecoderConfig) { d.ErrorUnused = true }
 	if err := v.Unmarshal(c, strict); err != nil {
 		return nil, fmt.Errorf("configuration (%s, GODWIT_* variables, flags): %w", file, err)
@@ -294,7 +312,7 @@ func loadConfig(cmd *cobra.Command) (*Config, error) {
 	if err := c.compileProjects(); err != nil {
 		return nil, err
 	}
-	c.sourceGiven, c.notes = explicit, cmd.ErrOrStderr()
+	c.sourceGiven, c.notes = named, cmd.ErrOrStderr()
 	return c, c.locate(cmd)
 }
 

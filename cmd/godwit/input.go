@@ -71,12 +71,9 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	if c.sourceDir != "" {
 		return told{folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, c.progress}, func() {}, nil
 	}
-	if c.Source.URL == "" {
-		return nil, nil, errors.New("no source: give --source DIR|URL, or set source.url in godwit.yaml")
-	}
-	r, err := c.Source.Auth.remote(c.Source.URL)
+	r, err := c.sourceRemote()
 	if err != nil {
-		return nil, nil, fmt.Errorf("source.url: %w", err)
+		return nil, nil, err
 	}
 	options := source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path}
 	dir, clean := filepath.Join(c.DataDir, "source"), func() {}
@@ -100,6 +97,18 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 		return nil, nil, err
 	}
 	return told{clone{git}, c.progress}, func() { git.Close(); clean() }, nil
+}
+
+// sourceRemote is the repository of a source that is no folder.
+func (c *Config) sourceRemote() (*remote.Remote, error) {
+	if c.Source.URL == "" {
+		return nil, errors.New("no source: give --source DIR|URL, or set source.url in godwit.yaml")
+	}
+	r, err := c.Source.Auth.remote(c.Source.URL)
+	if err != nil {
+		return nil, fmt.Errorf("source.url: %w", err)
+	}
+	return r, nil
 }
 
 // sourceURL is the repository of the source; empty for a folder that is in none.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,24 +61,4 @@ func (c *Config) election(log *slog.Logger) (*lead.Election, *lead.Keeper, error
 		Namespace: cmp.Or(c.LeaderElection.Namespace, own), Name: c.LeaderElection.Name, Identity: identity, Log: log,
 		Duration: c.LeaderElection.LeaseDuration, RenewDeadline: c.LeaderElection.RenewDeadline, RetryPeriod: c.LeaderElection.RetryPeriod,
 	})
-}
-
-// run passes until ctx ends: at once, or as long as this replica leads.
-func (l *loop) run(ctx context.Context) error {
-	if l.election == nil {
-		return l.Run(ctx)
-	}
-	err := l.election.Run(ctx, l.Follow, func(ctx context.Context) error {
-		err := l.Run(ctx)
-		if errors.Is(context.Cause(ctx), lead.ErrLost) {
-			l.stopTime = l.election.Grace() // somebody else may lead after it
-		}
-		l.stopFleet()
-		l.close() // before the Lease is given back: what is in work ends first
-		return err
-	})
-	if errors.Is(err, lead.ErrLost) {
-		return fmt.Errorf("%w: this process ends, to stand by when it is started again", err)
-	}
-	return err
 }

@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,17 +36,29 @@ type audience struct {
 	reports  []func(reconciler.Progress)
 }
 
+// measure begins to collect figures, if they are served and nobody does yet.
+func (c *Config) measure(k *lasting) {
+	if c.Server.Address == "" || k.metrics != nil {
+		return
+	}
+	k.metrics = metrics.New(metrics.Options{
+		Version: version, Packs: func() (int, error) { return pack.Count(c.stateDir()) },
+		Stats: func() map[string]member.Stats {
+			if l := k.loop.Load(); l != nil {
+				return l.fleet.Stats()
+			}
+			return nil
+		},
+	})
+}
+
 // audience gets ready who is told of the loop. Nobody is before the first pass.
 func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Progress)) (*audience, error) {
-	a := &audience{}
+	a := &audience{metrics: l.lasting.metrics}
 	if report != nil {
 		a.reports = append(a.reports, report)
 	}
-	if c.Server.Address != "" {
-		a.metrics = metrics.New(metrics.Options{
-			Version: version, Stats: func() map[string]member.Stats { return l.fleet.Stats() },
-			Packs: func() (int, error) { return pack.Count(c.stateDir()) },
-		})
+	if a.metrics != nil {
 		a.reports = append(a.reports, a.metrics.Report)
 	}
 	if err := c.recordEvents(a, l, log); err != nil || len(c.Notifications) == 0 {
@@ -119,7 +132,7 @@ func (c *Config) targets() []notify.Target {
 	return all
 }
 
-// told, failed, tried and counted are nil where nobody wants to know.
+// told, failed and tried are nil where nobody wants to know.
 func (a *audience) told() func(reconciler.Progress) {
 	if len(a.reports) == 0 {
 		return nil
@@ -145,13 +158,6 @@ func (a *audience) tried() func(apply.Change, string) {
 	return a.metrics.Tried
 }
 
-func (a *audience) counted() func(provider, result string) {
-	if a.metrics == nil {
-		return nil
-	}
-	return a.metrics.Hook
-}
-
 // hookSecrets are the files with the secrets of push webhooks, by provider.
 func (c *Config) hookSecrets() map[githook.Provider]string {
 	files := map[githook.Provider]string{}
@@ -167,7 +173,7 @@ func (c *Config) hookSecrets() map[githook.Provider]string {
 }
 
 // receiver takes push webhooks; nil if nobody sends any.
-func (c *Config) receiver(a *audience, log *slog.Logger) (*githook.Receiver, error) {
+func (c *Config) receiver(k *lasting, log *slog.Logger) (*githook.Receiver, error) {
 	if c.Server.Webhooks.Address == "" {
 		return nil, nil
 	}
@@ -175,7 +181,10 @@ func (c *Config) receiver(a *audience, log *slog.Logger) (*githook.Receiver, err
 	if err != nil {
 		return nil, fmt.Errorf("server.webhooks: %w", err)
 	}
-	o := githook.Options{ID: id, Secrets: map[githook.Provider]*githook.SecretFile{}, Log: log, Count: a.counted()}
+	o := githook.Options{ID: id, Secrets: map[githook.Provider]*githook.SecretFile{}, Log: log}
+	if k.metrics != nil {
+		o.Count = k.metrics.Hook
+	}
 	for p, file := range c.hookSecrets() {
 		if o.Secrets[p], err = githook.OpenSecretFile(file, nil); err != nil {
 			return nil, fmt.Errorf("server.webhooks: %w", err)
@@ -185,53 +194,77 @@ func (c *Config) receiver(a *audience, log *slog.Logger) (*githook.Receiver, err
 }
 
 // hints tells when the source may have changed: a folder is watched, and a forge may say so. Both are polled as well.
-func (c *Config) hints(ctx context.Context, hooks *githook.Receiver) (<-chan struct{}, error) {
-	switch {
-	case c.sourceDir != "":
-		folder, err := watch.Folder(ctx, filepath.Join(c.sourceDir, c.Source.Path))
-		if err != nil || hooks == nil {
-			return folder, err
+// After stop nobody listens any more to the forge, who may still speak.
+func (c *Config) hints(ctx context.Context, hooks *githook.Receiver) (hints <-chan struct{}, stop func(), err error) {
+	if c.sourceDir == "" {
+		if hooks == nil {
+			return nil, func() {}, nil
 		}
-		return watch.Merge(ctx, folder, hooks.Hints()), nil
-	case hooks != nil:
-		return hooks.Hints(), nil
+		return hooks.Hints(), func() {}, nil
 	}
-	return nil, nil
+	ctx, cancel := context.WithCancel(ctx)
+	if hints, err = watch.Folder(ctx, filepath.Join(c.sourceDir, c.Source.Path)); err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	if hooks != nil {
+		hints = watch.Merge(ctx, hints, hooks.Hints())
+	}
+	return hints, func() { cancel(); drain(hints) }, nil
+}
+
+// drain waits until the channel is closed.
+func drain(c <-chan struct{}) {
+	for range c {
+	}
 }
 
 // hookConnections is how many connections strangers may have open.
 const hookConnections = 128
 
-// serve listens where the configuration says; profiles is where those are served, if anywhere.
-func (c *Config) serve(l *loop, log *slog.Logger, profiles string) error {
-	if profiles != "" {
-		if err := serve.Loopback(profiles); err != nil {
-			return fmt.Errorf("--pprof: %w", err)
+// listener is one of the addresses that are listened on.
+type listener struct {
+	*serve.Server
+	setting, address string
+}
+
+// listen listens where the configuration says. It takes those that are there already, and what is no longer
+// wanted is left to the caller; after an error nothing new is open.
+func (s *service) listen(c *Config) (all []listener, err error) {
+	was := s.listeners
+	open := func(setting string, o serve.Options) {
+		i := slices.IndexFunc(was, func(l listener) bool { return l.setting == setting && l.address == o.Address })
+		switch {
+		case err != nil || o.Address == "":
+		case i >= 0:
+			all = append(all, was[i])
+		default:
+			o.Log = s.log
+			server, failed := serve.Start(o)
+			if failed != nil {
+				err = fmt.Errorf("%s: %w", setting, failed)
+				return
+			}
+			s.log.Info("listening", "for", setting, "address", server.Address())
+			all = append(all, listener{server, setting, o.Address})
 		}
 	}
-	listen := func(what string, o serve.Options) error {
-		o.Log = log
-		s, err := serve.Start(o)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+	if c.Server.Address != "" {
+		open("server.address", serve.Options{Address: c.Server.Address, Handler: serve.Operations(s.alive, s.isReady, s.metrics.Handler())})
+	}
+	open("server.webhooks.address", serve.Options{Address: c.Server.Webhooks.Address, Handler: http.HandlerFunc(s.receive), Connections: hookConnections})
+	open("--pprof", serve.Options{Address: s.profiles, Handler: serve.Profiles(), Unhurried: true})
+	if err != nil {
+		closeListeners(all, was)
+	}
+	return all, err
+}
+
+// closeListeners closes those that are not kept.
+func closeListeners(all, kept []listener) {
+	for _, l := range all {
+		if !slices.Contains(kept, l) {
+			within(stopTime, l.Close)
 		}
-		log.Info("listening", "for", what, "address", s.Address())
-		l.closers = append(l.closers, func() { within(l.stopTime, s.Close) })
-		return nil
 	}
-	var failures []error
-	if l.audience.metrics != nil {
-		failures = append(failures, listen("server.address", serve.Options{
-			Address: c.Server.Address, Handler: serve.Operations(l.Alive, l.Ready, l.audience.metrics.Handler()),
-		}))
-	}
-	if l.hooks != nil {
-		failures = append(failures, listen("server.webhooks.address", serve.Options{
-			Address: c.Server.Webhooks.Address, Handler: l.hooks, Connections: hookConnections,
-		}))
-	}
-	if profiles != "" {
-		failures = append(failures, listen("--pprof", serve.Options{Address: profiles, Handler: serve.Profiles(), Unhurried: true}))
-	}
-	return errors.Join(failures...)
 }

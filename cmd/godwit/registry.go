@@ -17,6 +17,9 @@ const argoNamespace = "argocd"
 // management is the cluster that Secrets are kept in, nil if there is none, and the namespaces that they are read in.
 func (c *Config) management() (config *rest.Config, namespaces []string, err error) {
 	config, own, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
+	if err == nil && config == nil && c.Clusters.ArgoCD {
+		err = errors.New("clusters.argocd is set, and there is no management cluster to read from: set management.kubeconfig, or run in it")
+	}
 	if err != nil || config == nil {
 		return nil, nil, err
 	}
@@ -33,11 +36,8 @@ func (c *Config) management() (config *rest.Config, namespaces []string, err err
 // openRegistry finds the ways to members: Secrets of the management cluster, if there is one, then the kubeconfig files.
 func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
 	config, namespaces, err := c.management()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case config == nil && c.Clusters.ArgoCD:
-		return nil, errors.New("clusters.argocd is set, and there is no management cluster to read from: set management.kubeconfig, or run in it")
 	}
 	return registry.New(registry.Options{
 		Config: config, Namespaces: namespaces, ArgoCD: c.managed(), Members: c.Clusters.ArgoCD,

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler"
 	"github.com/godwit-gitops/godwit/reconciler/lead"
 	"github.com/godwit-gitops/godwit/reconciler/member"
+	"github.com/godwit-gitops/godwit/reconciler/metrics"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
 	"github.com/godwit-gitops/godwit/reconciler/webhook"
 	"github.com/godwit-gitops/godwit/render"
@@ -41,6 +43,9 @@ func newRun() *cobra.Command {
 branch before it is carried out. With --once it makes one pass, waits until everything is applied or
 --timeout is over, and ends: with status 4 if a member does not have what it should by then.
 
+It follows its configuration file, and the files that are named there, as well: what changes is in force without a restart.
+What cannot be used is reported, and the last one that could stays in force. SIGHUP has it read at once.
+
 With server.address it answers /healthz, /readyz and /metrics there; with server.webhooks.address it takes push webhooks
 of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the source at once.`,
 		Args: cobra.NoArgs,
@@ -54,15 +59,8 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 			if once {
 				return c.once(cmd, log, timeout)
 			}
-			l, err := c.loop(cmd.Context(), log, nil)
-			if err != nil {
-				return err
-			}
-			defer l.close()
-			if err := c.serve(l, log, profiles); err != nil {
-				return err
-			}
-			return l.run(cmd.Context())
+			s := &service{cmd: cmd, log: log, profiles: profiles}
+			return s.run(cmd.Context(), c)
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
@@ -102,15 +100,41 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 // loop is a reconciler with everything it works on.
 type loop struct {
 	*reconciler.Reconciler
-	election *lead.Election // nil: nobody else leads
-	stopTime time.Duration  // how long objects in hand may take at the end
+	*audience
+	lasting  *lasting
+	stopTime time.Duration // how long objects in hand may take at the end
 	closers  []func()
 	closing  sync.Once
 	fleet    *member.Fleet
 	// stopFleet begins nothing more on members, and waits for what is in work.
 	stopFleet func()
-	hooks     *githook.Receiver // nil: nobody sends any
-	*audience
+}
+
+// lasting is what stays where one loop takes the place of another.
+type lasting struct {
+	election *lead.Election   // nil: nobody else leads
+	keeper   *lead.Keeper     // of the election
+	key      []byte           // for Secret values, which the replicas share; nil before it is known
+	metrics  *metrics.Metrics // nil: nobody looks at them
+	hooks    atomic.Pointer[githook.Receiver]
+	loop     atomic.Pointer[loop] // the one that runs, or ran last
+
+	// What the loop before the next one saw.
+	probers map[string]observe.Prober
+	cutOff  string
+}
+
+// lasting makes what the first loop needs of it.
+func (c *Config) lasting(log *slog.Logger) (*lasting, error) {
+	k := &lasting{}
+	c.measure(k)
+	hooks, err := c.receiver(k, log)
+	if err != nil {
+		return nil, err
+	}
+	k.hooks.Store(hooks)
+	k.election, k.keeper, err = c.election(log)
+	return k, err
 }
 
 func (l *loop) close() {
@@ -124,8 +148,18 @@ func (l *loop) close() {
 // stopTime is how long objects in hand may take when the process is asked to stop.
 const stopTime = 10 * time.Second
 
-func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconciler.Progress)) (_ *loop, err error) {
-	l := &loop{stopTime: stopTime}
+// loop is a first and only one.
+func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconciler.Progress)) (*loop, error) {
+	k, err := c.lasting(log)
+	if err != nil {
+		return nil, err
+	}
+	return c.loopIn(ctx, k, log, report)
+}
+
+// loopIn is the next loop. The one before is closed.
+func (c *Config) loopIn(ctx context.Context, k *lasting, log *slog.Logger, report func(reconciler.Progress)) (_ *loop, err error) {
+	l := &loop{lasting: k, stopTime: stopTime}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -166,11 +200,8 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	if l.audience, err = c.audience(l, log, report); err != nil {
 		return nil, err
 	}
-	if l.hooks, err = c.receiver(l.audience, log); err != nil {
-		return nil, err
-	}
 	fleetOptions := c.fleetOptions(log)
-	fleetOptions.Tried = l.tried()
+	fleetOptions.Tried, fleetOptions.Probers = l.tried(), k.probers
 	l.fleet = member.New(clusters, fleetOptions)
 	l.stopFleet = sync.OnceFunc(func() { within(l.stopTime, l.fleet.Close) })
 	l.closers = append(l.closers, l.stopFleet)
@@ -180,16 +211,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	}
 	l.closers = append(l.closers, done)
 	options := c.options()
-	election, keeper, err := c.election(log)
-	if err != nil {
-		return nil, err
-	}
-	if election != nil && c.State.SecretKeyFile == "" {
-		options.SecretKey, err = election.Key(ctx)
-	} else {
-		options.SecretKey, err = c.secretKey()
-	}
-	if err != nil {
+	if options.SecretKey, err = c.sharedKey(ctx, k); err != nil {
 		return nil, err
 	}
 	if url := c.sourceURL(); url != "" {
@@ -199,11 +221,13 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	}
 	webhooks := webhook.New(webhook.Options{AllowedHosts: c.Webhooks.AllowedHosts})
 	l.closers = append(l.closers, func() { within(l.stopTime, webhooks.Close) })
-	hints, err := c.hints(ctx, l.hooks)
+	hints, quit, err := c.hints(ctx, k.hooks.Load())
 	if err != nil {
 		return nil, err
 	}
+	l.closers = append(l.closers, quit)
 	anchors := &observe.Anchors{Addresses: c.Failover.Anchors, Clock: clock.RealClock{}, Interval: c.Clusters.ProbeInterval, Timeout: c.Clusters.ProbeTimeout}
+	anchors.Assume(k.cutOff)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() { defer close(watched); anchors.Watch(watching) }()
@@ -213,8 +237,8 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 		Reopen: reopen, Hints: hints, PollInterval: c.Source.PollInterval, RequirePush: c.State.RequirePush,
 		AccurateEstimator: c.Scheduling.AccurateEstimator, At: at, Report: l.told(), Failed: l.failed(), CutOff: anchors.CutOff,
 	}
-	if election != nil {
-		l.election, config.Keeper = election, keeper
+	if k.election != nil {
+		config.Keeper = k.keeper
 	}
 	l.Reconciler = reconciler.New(config)
 	return l, nil
@@ -249,6 +273,17 @@ func (c *Config) openStore(ctx context.Context, log *slog.Logger, at func(string
 
 // stateDir is the clone of the state branch.
 func (c *Config) stateDir() string { return filepath.Join(c.DataDir, "state") }
+
+// sharedKey is the key for values of Secrets: of the file, that of all replicas, or our own.
+func (c *Config) sharedKey(ctx context.Context, k *lasting) (key []byte, err error) {
+	if k.election == nil || c.State.SecretKeyFile != "" {
+		return c.secretKey()
+	}
+	if k.key == nil {
+		k.key, err = k.election.Key(ctx)
+	}
+	return k.key, err
+}
 
 // secretKey reads the key that tells secret values apart in the record, or makes one. It is kept
 // outside Git: who has it and the branch could test guesses of a value.

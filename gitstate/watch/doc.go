@@ -9,5 +9,5 @@
 // well, because network file systems and mounts of a container report nothing. Kubernetes updates a
 // mounted ConfigMap by swapping its link ..data, which is an event in the folder that is watched.
 // Folders named .git are left out. Links are not followed; what changes behind them is noticed by
-// the slow look.
+// the slow look. Of single files, which may be links into such a mount, every folder on the way is watched.
 package watch

@@ -58,6 +58,9 @@ type Options struct {
 	ProbeTimeout, RequestTimeout time.Duration
 	// Thresholds of the Ready condition; nil means 30s each.
 	Thresholds *observe.Thresholds
+	// Probers are those of a fleet before this one, so that its members need as many probes as there to become ready, or
+	// not ready any more; nil means that there was none.
+	Probers map[string]observe.Prober
 	// DiscoveryInterval is how often the kinds are looked up without a cause, default 1m.
 	DiscoveryInterval time.Duration
 	// CapacityInterval is how often nodes and pods are listed, default 1m. It is looked at after good probes,
@@ -199,6 +202,19 @@ func (f *Fleet) Observe() decide.Observations {
 		}
 	}
 	return o
+}
+
+// Probers are those of the members, for the next fleet.
+func (f *Fleet) Probers() map[string]observe.Prober {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	probers := make(map[string]observe.Prober, len(f.members))
+	for name, m := range f.members {
+		m.mu.Lock()
+		probers[name] = m.prober
+		m.mu.Unlock()
+	}
+	return probers
 }
 
 // Changed gets a value after observations changed in a way that a decision could see, or a member became

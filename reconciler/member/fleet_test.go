@@ -499,6 +499,33 @@ func TestNotReadyMemberIsNotWrittenTo(t *testing.T) {
 	w.applied("kube02")
 }
 
+// A fleet that takes over from another one believes a failure no sooner than that would have, and recovery neither.
+func TestTheNextFleetKeepsTheThresholds(t *testing.T) {
+	w := newWorld(t, "up", "down")
+	w.servers["down"].Down()
+	w.fleet.Set(w.desired)
+	w.eventually("both were looked at", func(seen decide.Observations) bool {
+		return seen.Members["up"].Ready == metav1.ConditionTrue && seen.Members["down"].Ready == metav1.ConditionFalse
+	})
+	before := w.fleet.Observe()
+	w.options.Probers = w.fleet.Probers()
+	w.options.Thresholds = &observe.Thresholds{Success: time.Hour, Failure: time.Hour}
+	w.servers["up"].Down()
+	w.servers["down"].Up()
+	w.fleet.Close(context.Background())
+	w.start()
+	if seen := w.fleet.Observe(); len(seen.Members) > 0 {
+		t.Errorf("%v is known of members before they are looked at", seen)
+	}
+	w.fleet.Set(w.desired)
+	w.eventually("both were looked at again", func(seen decide.Observations) bool { return len(seen.Members) == 2 })
+	for name, m := range w.fleet.Observe().Members {
+		if was := before.Members[name]; m.Ready != was.Ready || !m.Since.Equal(was.Since) {
+			t.Errorf("%s is %s since %s, want %s since %s", name, m.Ready, m.Since, was.Ready, was.Since)
+		}
+	}
+}
+
 func TestMissingCredentialsAreThatMembersProblem(t *testing.T) {
 	w := newWorld(t, "kube02")
 	w.desired["lost"] = Desired{Cluster: cluster("lost")}

@@ -54,6 +54,7 @@ type member struct {
 	verified  bool      // identified since it was last away
 	gate      gate
 	prober    observe.Prober
+	looked    bool // since it was made; before, the prober knows what another fleet saw
 	watches   map[schema.GroupVersionResource]*watching
 	snapshot  decide.MemberFacts // handed out, so never changed
 	dirty     bool               // it is not up to date
@@ -84,7 +85,7 @@ func newMember(f *Fleet, name string) *member {
 		probed:  make(chan struct{}, 1),
 		copies:  map[api.ID]*object{},
 		gate:    gate{closed: true},
-		prober:  observe.Prober{Thresholds: *f.options.Thresholds},
+		prober:  f.options.Probers[name].With(*f.options.Thresholds),
 		watches: map[schema.GroupVersionResource]*watching{},
 		dirty:   true,
 	}
@@ -169,7 +170,8 @@ func (m *member) check() bool {
 	}
 	was := m.prober.Ready
 	m.prober = m.prober.Step(result, now)
-	if ready := m.prober.Ready; ready != was {
+	if ready := m.prober.Ready; ready != was || !m.looked {
+		m.looked = true
 		m.touch(true)
 		if ready.Status != was.Status {
 			m.log.Info("member changed", "ready", ready.Status, "reason", ready.Reason, "message", ready.Message)
@@ -271,7 +273,7 @@ func (m *member) expected() string {
 func (m *member) regate() {
 	was, expected := m.gate, m.expected()
 	switch {
-	case m.prober.Ready.Status == "":
+	case !m.looked:
 		m.gate = gate{closed: true}
 	case !m.verified:
 		m.gate = gate{closed: true, reason: decide.ReasonUnreachable, message: m.result.Message}
@@ -442,7 +444,7 @@ func (m *member) observe() (decide.MemberFacts, bool) {
 		}
 		m.dirty = false
 	}
-	return m.snapshot, m.prober.Ready.Status != ""
+	return m.snapshot, m.looked
 }
 
 func (m *member) idle() bool {
@@ -456,7 +458,7 @@ const patience = 8
 
 func (m *member) isIdle() bool {
 	switch {
-	case m.prober.Ready.Status == "":
+	case !m.looked:
 		return false
 	case m.gate.closed:
 		return true

@@ -38,6 +38,8 @@ type Metrics struct {
 	applied       *prometheus.CounterVec
 	hooks         *prometheus.CounterVec
 	notifications *prometheus.CounterVec
+	reloads       *prometheus.CounterVec
+	reloaded      prometheus.Gauge
 
 	mu   sync.Mutex
 	last *figures // nil before the first pass
@@ -59,6 +61,10 @@ func New(o Options) *Metrics {
 		applied:       counter("godwit_apply_total", "Attempts at objects on members, by what came of them.", "result"),
 		hooks:         counter("godwit_hooks_total", "Push webhooks that came, by provider and what came of them.", "provider", "result"),
 		notifications: counter("godwit_notifications_total", "Notifications, by type and what came of them.", "type", "result"),
+		reloads:       counter("godwit_config_reloads_total", "Configurations that came while running, by what came of them.", "result"),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "godwit_config_last_reload_successful", Help: "1 if the configuration as it is now is in force, 0 if the last one that could be used is.",
+		}),
 	}
 	for _, reason := range []decide.Reason{decide.PolicyChange, decide.TemplateChange, decide.ClusterFailure, decide.ApplicationFailure,
 		decide.TaintEviction, decide.Rebalance, decide.PurgeDone, decide.CooldownEnded, decide.Operator} {
@@ -68,6 +74,10 @@ func New(o Options) *Metrics {
 		m.applied.WithLabelValues(string(change))
 	}
 	m.applied.WithLabelValues(failed)
+	m.reloaded.Set(1)
+	for _, result := range []string{accepted, refused} {
+		m.reloads.WithLabelValues(result)
+	}
 	revision := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -81,11 +91,27 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "revision": revision, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.passes, m.errors, m.decisions, m.applied, m.hooks, m.notifications, build, m,
+	m.registry.MustRegister(m.passes, m.errors, m.decisions, m.applied, m.hooks, m.notifications, m.reloads, m.reloaded, build, m,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(client()...)
 	return m
 }
+
+// Reloaded takes a configuration that came in force, or back, or could not.
+func (m *Metrics) Reloaded(ok bool) {
+	m.reloaded.Set(truth(ok))
+	result := accepted
+	if !ok {
+		result = refused
+	}
+	m.reloads.WithLabelValues(result).Inc()
+}
+
+// What can come of a configuration.
+const (
+	accepted = "accepted"
+	refused  = "refused"
+)
 
 // failed is what came of an attempt that has a reason.
 const failed = "failed"

@@ -177,6 +177,8 @@ func TestAScrape(t *testing.T) {
 	m.Tried(apply.Skipped, decide.ReasonConflict)
 	m.Hook("github", "accepted")
 	m.Notified("slack", "sent")
+	m.Reloaded(true)
+	m.Reloaded(false)
 	got := scrape(t, m)
 	check(t, got, map[string]float64{
 		"godwit_pass_duration_seconds": 1, "godwit_pass_errors_total": 1,
@@ -190,6 +192,7 @@ func TestAScrape(t *testing.T) {
 		"godwit_git_push_retries_total": 5, "godwit_git_unpushed_commits": 2, "godwit_state_packs": 3,
 		"godwit_source_last_good_timestamp_seconds":            1767323045,
 		"godwit_hooks_total{provider=github}{result=accepted}": 1, "godwit_notifications_total{result=sent}{type=slack}": 1,
+		"godwit_config_last_reload_successful": 0, "godwit_config_reloads_total{result=accepted}": 1, "godwit_config_reloads_total{result=refused}": 1,
 	})
 	for _, name := range []string{"godwit_member_last_success_timestamp_seconds{member=m2}", "godwit_member_up{member=gone}"} {
 		if _, ok := got[name]; ok {

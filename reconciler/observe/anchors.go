@@ -49,6 +49,13 @@ func (a *Anchors) CutOff() string {
 	return a.why
 }
 
+// Assume says what was known before the first look.
+func (a *Anchors) Assume(why string) {
+	if len(a.Addresses) > 0 { // or else nobody would find out more
+		a.set(why)
+	}
+}
+
 // look asks all of them at once. One that answers is enough.
 func (a *Anchors) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)

@@ -48,3 +48,18 @@ func TestBeingStoppedIsNoOutage(t *testing.T) {
 		t.Errorf("cut off: %s", a.CutOff())
 	}
 }
+
+func TestWhatWasKnownCountsUntilTheFirstLook(t *testing.T) {
+	a := &Anchors{Addresses: []string{"a:1"}, Timeout: time.Minute, Dial: func(context.Context, string) error { return nil }}
+	a.Assume("cut off before")
+	if got := a.CutOff(); got != "cut off before" {
+		t.Errorf("%q before the first look", got)
+	}
+	if a.look(t.Context()); a.CutOff() != "" {
+		t.Errorf("%q after it", a.CutOff())
+	}
+	nobody := &Anchors{}
+	if nobody.Assume("cut off before"); nobody.CutOff() != "" {
+		t.Error("cut off without anchors, and for ever")
+	}
+}

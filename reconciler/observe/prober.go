@@ -54,6 +54,12 @@ type Prober struct {
 	since time.Time // seen without a break
 }
 
+// With is the same after the same probes, with other thresholds from now on.
+func (p Prober) With(t Thresholds) Prober {
+	p.Thresholds = t
+	return p
+}
+
 // Step takes the next probe into account.
 func (p Prober) Step(r Result, now time.Time) Prober {
 	if r.Status != p.seen {
