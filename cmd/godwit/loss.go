@@ -53,27 +53,40 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 			return nil, fmt.Errorf("--fail-cluster %s: %w", name, noMember(membersOf(d.Next)))
 		}
 	}
-	return lossOf(in, d.Next, clusters, after, nil)
+	return lossOf(in, d.Next, clusters, after)
 }
 
 // whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before. The
-// outages have nothing to do with each other, so as many are played at a time as there are processors.
+// deaths have nothing to do with each other, so as many are played at a time as there are processors.
 func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
 	type lot struct {
 		was, is *report.Loss
 		err     error
 	}
 	defer p.doing("playing the death of member")()
+	var was, is *simulate.Outlook
+	var err error
+	if before != nil {
+		if was, err = simulate.NewOutlook(before.in, before.state, lossTime, memo); err != nil {
+			return nil, err
+		}
+	}
+	if is, err = simulate.NewOutlook(after.in, after.state, lossTime, memo); err != nil {
+		return nil, err
+	}
 	names := membersOf(after.state)
 	lots := make([]lot, len(names))
 	play := func(i int, memo *decide.Memo) lot {
 		var l lot
-		alone := []string{names[i]}
-		if l.is, l.err = lossOf(after.in, after.state, alone, lossTime, memo); l.err != nil {
+		if l.is, l.err = deathOf(is, after.state, names[i], memo); l.err != nil {
 			return l
 		}
-		if before != nil && before.state.Members[names[i]] != nil {
-			l.was, l.err = lossOf(before.in, before.state, alone, lossTime, memo)
+		switch {
+		case before == nil || before.state.Members[names[i]] == nil:
+		case was.Alike(is, names[i]):
+			l.was = l.is
+		default:
+			l.was, l.err = deathOf(was, before.state, names[i], memo)
 		}
 		return l
 	}
@@ -108,14 +121,23 @@ type playing struct {
 	state *record.State
 }
 
+// deathOf is what comes of the death of one member.
+func deathOf(o *simulate.Outlook, before *record.State, member string, memo *decide.Memo) (*report.Loss, error) {
+	result, err := o.Death(member, memo)
+	if err != nil {
+		return nil, err
+	}
+	return report.NewLoss([]string{member}, lossTime, before, result), nil
+}
+
 // lossOf plays the outage, beginning where before is carried out.
-func lossOf(in decide.Input, before *record.State, clusters []string, after time.Duration, memo *decide.Memo) (*report.Loss, error) {
+func lossOf(in decide.Input, before *record.State, clusters []string, after time.Duration) (*report.Loss, error) {
 	const head = "head"
 	s := &simulate.Scenario{Source: head, Start: in.Now.UTC().Format(time.RFC3339), Until: after}
 	for _, name := range clusters {
 		s.Events = append(s.Events, simulate.Event{Cluster: name, Ready: "Unknown"})
 	}
-	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: in.Source}, Previous: before, Decide: in.Options, Memo: memo})
+	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: in.Source}, Previous: before, Decide: in.Options})
 	if err != nil {
 		return nil, err
 	}

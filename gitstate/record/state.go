@@ -272,6 +272,35 @@ func Diff(prev, next *State) ([]File, error) {
 	return files, firstErr
 }
 
+// Differ tells whether Diff lists anything. It stops at the first.
+func Differ(prev, next *State) bool {
+	if len(prev.Members) != len(next.Members) || len(prev.Bindings) != len(next.Bindings) || len(prev.Works) != len(next.Works) ||
+		len(prev.Retired) != len(next.Retired) || !prev.Meta.holdsSame(next.Meta) {
+		return true
+	}
+	for path, r := range next.Retired {
+		if old, ok := prev.Retired[path]; !ok || !old.same(r) {
+			return true
+		}
+	}
+	for path, w := range next.Works {
+		if old, ok := prev.Works[path]; !ok || old.Hash != w.Hash {
+			return true
+		}
+	}
+	for name, c := range next.Members {
+		if old := prev.Members[name]; old != c && !sameFile(old, c) {
+			return true
+		}
+	}
+	for key, b := range next.Bindings {
+		if old := prev.Bindings[key]; old != b && !sameFile(old, b) {
+			return true
+		}
+	}
+	return false
+}
+
 // EncodeMeta writes state.yaml.
 func EncodeMeta(m Meta) ([]byte, error) { return encode(m) }
 

@@ -112,11 +112,18 @@ func (p *pass) conclude() error {
 	meta.Policies = p.input.policies.value.Hash()
 	p.Next = p.next
 
-	files, err := record.Diff(p.Previous, p.next)
+	differs, files := false, []record.File(nil)
+	var err error
+	if p.Unfiled {
+		differs = record.Differ(p.Previous, p.next)
+	} else {
+		files, err = record.Diff(p.Previous, p.next)
+		differs = len(files) > 0
+	}
 	if err != nil {
 		return err
 	}
-	if len(files) == 0 {
+	if !differs {
 		p.next.Meta = p.Previous.Meta // what is not written down must not be known either
 		return nil
 	}
@@ -308,6 +315,9 @@ func (p *pass) classify(b *bound, on []string, samePolicies bool) (Change, Reaso
 func sameTerms(a, b *workv1alpha2.ResourceBinding) bool {
 	if semanticEqual(a.Spec, b.Spec) {
 		return true
+	}
+	if len(a.Spec.Clusters) != len(b.Spec.Clusters) || len(a.Spec.GracefulEvictionTasks) != len(b.Spec.GracefulEvictionTasks) {
+		return false
 	}
 	x, errX := record.EncodeBinding(&workv1alpha2.ResourceBinding{Spec: a.Spec})
 	y, errY := record.EncodeBinding(&workv1alpha2.ResourceBinding{Spec: b.Spec})

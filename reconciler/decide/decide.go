@@ -114,6 +114,11 @@ type Input struct {
 	// what makes them move counts from then on. Nil means that there are none.
 	Edited map[record.BindingKey]time.Time
 	Seen   Observations
+	// Only, unless nil, are the bindings to decide on: other templates of the source are as if they were not there, and
+	// Previous has to be without their bindings and works. See Coupled for what can be left out.
+	Only map[record.BindingKey]bool
+	// Unfiled: nobody writes the commit, so that it has no files.
+	Unfiled bool
 	// Registered are the members that the management cluster names; nil means that nobody asks it. Those on
 	// record stay in force then.
 	Registered *Registrations
@@ -279,6 +284,7 @@ func decide(in Input) *pass {
 	p.gate()
 	p.register()
 	p.read()
+	p.narrow()
 	p.claimed = p.claims()
 	p.listen()
 	p.news = p.Memo.look(p.Seen)

@@ -31,6 +31,9 @@ func (p *pass) render() {
 	p.effects, p.carried = override.Effects{}, false
 	before := p.Memo.rendered
 	p.Memo.rendered = make(map[record.BindingKey]*rendered, len(p.bound))
+	if p.Only != nil {
+		maps.Copy(p.Memo.rendered, before) // nobody knows what the next pass is about
+	}
 	for _, b := range p.bound {
 		if b.next == nil {
 			continue
@@ -56,7 +59,7 @@ func (p *pass) render() {
 	}
 	w.quotas()
 	w.namespaces()
-	if len(p.Memo.works) > len(p.next.Works) {
+	if len(p.Memo.works) > len(p.next.Works) && p.Only == nil {
 		maps.DeleteFunc(p.Memo.works, func(k workKey, _ *workMemo) bool {
 			_, wanted := p.next.Works[record.WorkPath(k.member, k.id)]
 			return !wanted

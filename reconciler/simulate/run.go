@@ -26,6 +26,14 @@ type Options struct {
 	Decide  decide.Options
 	// Previous is what was decided before, and runs on the members; nil means that nothing was.
 	Previous *record.State
+	// Only are the bindings that are decided on, as in decide.Input.
+	Only map[record.BindingKey]bool
+	// Unfiled: nobody reads the branch, so commits have no files. It is not for a scenario that goes back to what was
+	// committed.
+	Unfiled bool
+	// Served are templates of the kinds that members serve who do not say so themselves; nil means that a decision
+	// before the first tells.
+	Served []api.ID
 	// Memo makes a scenario cheap that is much like the one before; nil means none.
 	Memo *decide.Memo
 	// Branch is where decisions go; nil means into memory.
@@ -151,11 +159,15 @@ func (r *runner) play() error {
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	end := r.start.Add(r.Until)
 	// A reconciler that starts waits for its members before it decides.
-	first, err := r.decide(r.input())
-	if err != nil {
-		return err
+	if r.Served == nil {
+		first, err := r.decide(r.input())
+		if err != nil {
+			return err
+		}
+		r.meet(first)
+	} else {
+		r.fleet.learn(r.Served)
 	}
-	r.meet(first)
 	if r.Memo == nil {
 		r.memo = decide.NewMemo()
 	}
@@ -328,7 +340,7 @@ func (r *runner) commit(c *Commit) error {
 func (r *runner) input() decide.Input {
 	return decide.Input{
 		Source: r.source, Past: r.past, Previous: r.state, Dropped: r.dropped, Edited: r.edited,
-		Seen: r.fleet.observe(r.now), Now: r.now, Options: r.Decide, Memo: r.memo,
+		Only: r.Only, Unfiled: r.Unfiled, Seen: r.fleet.observe(r.now), Now: r.now, Options: r.Decide, Memo: r.memo,
 	}
 }
 
@@ -376,6 +388,11 @@ func (r *runner) pass() (wake time.Time, changed bool, err error) {
 
 // meet takes over what a decision tells of members and kinds that were not there before.
 func (r *runner) meet(d *decide.Decision) bool {
+	met, learnt := r.fleet.meet(d.Next, r.start), r.fleet.learn(templatesOf(d))
+	return met || learnt
+}
+
+func templatesOf(d *decide.Decision) []api.ID {
 	templates := make([]api.ID, 0, len(d.Bindings)+len(d.Unbound))
 	for _, b := range d.Bindings {
 		templates = append(templates, b.Template)
@@ -383,8 +400,7 @@ func (r *runner) meet(d *decide.Decision) bool {
 	for _, u := range d.Unbound {
 		templates = append(templates, u.Template)
 	}
-	met, learnt := r.fleet.meet(d.Next, r.start), r.fleet.learn(templates)
-	return met || learnt
+	return templates
 }
 
 // tell adds a line to the timeline.
