@@ -423,7 +423,7 @@ func (c *Config) locate(cmd *cobra.Command) error {
 		switch {
 		case err == nil && info.IsDir() && !isBare(given):
 			c.sourceDir = given
-		case err == nil && !info.IsDir():
+		case err == nil && !info.IsDir() && !isLink(given):
 			return fmt.Errorf("--source %s: is a file; name the folder or repository", given)
 		default:
 			c.Source.URL = given
@@ -434,6 +434,12 @@ func (c *Config) locate(cmd *cobra.Command) error {
 		c.DataDir = filepath.Join(base, "godwit", nameOf(cmp.Or(c.State.URL, c.Source.URL, c.sourceDir)))
 	}
 	return nil
+}
+
+// isLink tells whether the file is the .git of a linked work tree, or of a submodule.
+func isLink(file string) bool {
+	_, _, err := remote.Locate(file)
+	return err == nil
 }
 
 // isBare tells whether the folder is a bare repository.

@@ -33,6 +33,11 @@ type clone struct{ *source.Source }
 
 func (c clone) lineage() reconciler.Lineage { return c.Source }
 
+// local is one that is read where it is.
+type local struct{ *source.Local }
+
+func (l local) lineage() reconciler.Lineage { return l.Local }
+
 // folder is a source without a history.
 type folder struct{ *source.Folder }
 
@@ -78,9 +83,9 @@ func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
 	options := source.Options{Remote: r, Branch: c.Source.Branch, Path: c.Source.Path}
 	dir, clean := filepath.Join(c.DataDir, "source"), func() {}
 	if fresh {
-		view, err := source.OpenView(options)
+		l, err := source.OpenLocal(options)
 		if err == nil {
-			return clone{view}, func() { view.Close() }, nil
+			return local{l}, func() { l.Close() }, nil
 		}
 		if !errors.Is(err, remote.ErrNotFound) {
 			return nil, nil, err

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -20,11 +22,13 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
+var lossFleets = flag.Int("loss.fleets", 16, "how many random fleets are asked what becomes of them")
+
 // What a death does not concern is not played. The answers are those of playing everything: on random fleets, some of
 // which have a member or a copy that is sick, before and after a random edit.
 func TestWhatIfSaysWhatPlayingEverythingSays(t *testing.T) {
 	said := map[string]int{}
-	for seed := range uint64(60) {
+	for seed := range uint64(*lossFleets) {
 		before, after := randomPlan(t, seed)
 		var p *progress
 		got, err := whatIf(p, before, after, decide.NewMemo())
@@ -57,7 +61,7 @@ func TestWhatIfSaysWhatPlayingEverythingSays(t *testing.T) {
 	}
 	t.Logf("outcomes: %v", said)
 	for _, outcome := range []string{"moves", "stays", "changes"} {
-		if said[outcome] < 20 {
+		if said[outcome] < 5 {
 			t.Errorf("%d %s in all fleets: they say too little", said[outcome], outcome)
 		}
 	}
@@ -67,16 +71,23 @@ func TestWhatIfSaysWhatPlayingEverythingSays(t *testing.T) {
 func randomPlan(t *testing.T, seed uint64) (before, after *playing) {
 	t.Helper()
 	fleet := newPlanFleet(seed, []string{"m1", "m2", "m3", "m4", "m5", "m6"})
-	for range 4 {
-		fleet.policy()
+	for range 6 {
+		fleet.edit() // which brings quotas, definitions and the like
+	}
+	options := planConfig("").options()
+	if seed%2 == 0 {
+		options.MaxEvictionsPerMinute = 1 // whoever else leaves a member makes others wait
+	}
+	if seed%4 < 2 {
+		fleet.quota()
 	}
 	random := rand.New(rand.NewPCG(seed, 1))
-	options := planConfig("").options()
 	past := map[string]gitstate.Snapshot{}
 	input := func(state *record.State, now time.Time) decide.Input {
 		files := fstest.MapFS{}
 		for name, text := range fleet.files {
-			files[name] = &fstest.MapFile{Data: []byte(text)}
+			// A toleration that ends within the time that is looked at lets a workload leave and come back for ever.
+			files[name] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, "tolerationSeconds: 3600", "tolerationSeconds: 360000"))}
 		}
 		in := decide.Input{Previous: state, Now: now, Options: options}
 		in.Source = gitstate.Snapshot{Revision: gitstate.Revision(fmt.Sprintf("%040x", len(past)+1)), FS: files, Message: fleet.message}

@@ -213,21 +213,23 @@ func (t *validated) changed(ctx context.Context, in decide.Input, since string) 
 		return nil, fmt.Errorf("%s is in no Git repository", t.root())
 	}
 	var before gitstate.HashFS
-	local, err := source.OpenLocal(ctx, t.repository)
+	r, err := remote.New(remote.Options{URL: t.repository})
+	if err != nil {
+		return nil, err
+	}
+	local, err := source.OpenLocal(source.Options{Remote: r, Path: t.within})
+	if err != nil {
+		return nil, err
+	}
+	defer local.Close()
+	snapshot, err := local.Since(ctx, since)
 	switch {
 	case errors.Is(err, remote.ErrEmpty) && since == "HEAD": // before the first commit
+	case errors.Is(err, fs.ErrNotExist): // the folder is new
 	case err != nil:
 		return nil, err
 	default:
-		defer local.Close()
-		snapshot, err := local.Since(since, t.within)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // the folder is new
-		case err != nil:
-			return nil, err
-		default:
-			before = snapshot.FS.(gitstate.HashFS)
-		}
+		before = snapshot.FS.(gitstate.HashFS)
 	}
 	changed, err := source.Changed(before, t.fsys)
 	if err != nil {

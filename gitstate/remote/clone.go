@@ -148,7 +148,7 @@ func locate(path string) (head, common string, err error) {
 		if !ok {
 			return "", "", fmt.Errorf("%w: %s is no repository", ErrNotFound, path)
 		}
-		head = absolute(path, target)
+		head = absolute(filepath.Dir(head), target)
 	}
 	common = head
 	if text, err := os.ReadFile(filepath.Join(head, "commondir")); err == nil {

@@ -50,15 +50,21 @@ func (b localBackend) open(p pulse, _ string) (session, error) {
 // Local returns where the objects and refs of a repository of this machine are; empty for any other remote, and for
 // one that cannot be read in place.
 func (r *Remote) Local() string {
-	b, ok := r.backend.(localBackend)
-	if !ok {
-		return ""
-	}
-	_, common, err := locate(b.path)
+	dir, err := r.InPlace()
 	if err != nil {
 		return ""
 	}
-	return common
+	return dir
+}
+
+// InPlace is Local with why it is empty: the error is ErrNotFound if the repository is not there, or not on this machine.
+func (r *Remote) InPlace() (dir string, err error) {
+	b, ok := r.backend.(localBackend)
+	if !ok {
+		return "", fmt.Errorf("%w on this machine", ErrNotFound)
+	}
+	_, common, err := locate(b.path)
+	return common, err
 }
 
 // local is a session with a repository of this machine.

@@ -23,13 +23,13 @@ const maxLineage = 500_000
 // Descends tells whether a commit is another one or comes after it, by any parents. Both need not be fetched by
 // themselves, but only what head descends from is looked at. The error is gitstate.ErrHistory where the clone, of a
 // shallow remote, ends before there is an answer.
-func (s *Source) Descends(ctx context.Context, head, from gitstate.Revision) (bool, error) {
+func (s *reader) Descends(ctx context.Context, head, from gitstate.Revision) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := newWalk(s.objects)
 	target := plumbing.NewHash(string(from))
 	if _, err := w.add(plumbing.NewHash(string(head)), false); err != nil {
-		return false, fmt.Errorf("source %s: %w", s.o.Remote, err)
+		return false, fmt.Errorf("source %s: %w", s.name, err)
 	}
 	short := false
 	for n := w.next(); n != nil; n = w.next() {
@@ -41,7 +41,7 @@ func (s *Source) Descends(ctx context.Context, head, from gitstate.Revision) (bo
 			case p == target:
 				return true, nil
 			case err != nil:
-				return false, fmt.Errorf("source %s: %w", s.o.Remote, err)
+				return false, fmt.Errorf("source %s: %w", s.name, err)
 			case !ok:
 				short = true
 			}
@@ -54,7 +54,7 @@ func (s *Source) Descends(ctx context.Context, head, from gitstate.Revision) (bo
 		}
 	}
 	if short {
-		return false, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, head, gitstate.ErrHistory)
+		return false, fmt.Errorf("source %s: commit %s: %w", s.name, head, gitstate.ErrHistory)
 	}
 	return false, nil
 }
@@ -62,17 +62,17 @@ func (s *Source) Descends(ctx context.Context, head, from gitstate.Revision) (bo
 // Commits returns head and the commits that it descends from and none of known does, head first. Known ones that are
 // not here are left out, and times that are far off can only add commits. The error is ErrTooMany if there are more than most, and gitstate.ErrHistory where the
 // clone ends before all are found.
-func (s *Source) Commits(ctx context.Context, head gitstate.Revision, known []gitstate.Revision, most int) ([]gitstate.Object, error) {
+func (s *reader) Commits(ctx context.Context, head gitstate.Revision, known []gitstate.Revision, most int) ([]gitstate.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list, err := s.commits(ctx, head, known, most)
 	if err != nil {
-		return nil, fmt.Errorf("source %s: commits up to %s: %w", s.o.Remote, head, err)
+		return nil, fmt.Errorf("source %s: commits up to %s: %w", s.name, head, err)
 	}
 	return list, nil
 }
 
-func (s *Source) commits(ctx context.Context, head gitstate.Revision, known []gitstate.Revision, most int) ([]gitstate.Object, error) {
+func (s *reader) commits(ctx context.Context, head gitstate.Revision, known []gitstate.Revision, most int) ([]gitstate.Object, error) {
 	w := newWalk(s.objects)
 	w.keep = true
 	if ok, err := w.add(plumbing.NewHash(string(head)), false); err != nil || !ok {
@@ -116,14 +116,14 @@ func (s *Source) commits(ctx context.Context, head gitstate.Revision, known []gi
 
 // Changed returns the paths of the files that differ between two commits, sorted, whatever source.path is. The error
 // is gitstate.ErrHistory if one of them is not here.
-func (s *Source) Changed(ctx context.Context, from, to gitstate.Revision) ([]string, error) {
+func (s *reader) Changed(ctx context.Context, from, to gitstate.Revision) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var trees [2]*object.Tree
 	for i, r := range []gitstate.Revision{from, to} {
 		hash := plumbing.NewHash(string(r))
 		if !s.objects.has(hash) {
-			return nil, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, r, gitstate.ErrHistory)
+			return nil, fmt.Errorf("source %s: commit %s: %w", s.name, r, gitstate.ErrHistory)
 		}
 		commit, err := s.objects.commit(hash)
 		if err == nil {
@@ -133,7 +133,7 @@ func (s *Source) Changed(ctx context.Context, from, to gitstate.Revision) ([]str
 			})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, r, err)
+			return nil, fmt.Errorf("source %s: commit %s: %w", s.name, r, err)
 		}
 	}
 	var paths []string
@@ -149,7 +149,7 @@ func (s *Source) Changed(ctx context.Context, from, to gitstate.Revision) ([]str
 		return err
 	})
 	if err = cmp.Or(ctx.Err(), err); err != nil {
-		return nil, fmt.Errorf("source %s: compare %s with %s: %w", s.o.Remote, to, from, err)
+		return nil, fmt.Errorf("source %s: compare %s with %s: %w", s.name, to, from, err)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths), nil

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,25 +21,27 @@ import (
 // Local reads commits of a repository of this machine in place, that of a work tree for example: nothing is fetched,
 // copied, locked or written. It may be used concurrently.
 type Local struct {
-	dir     string
-	refs    map[string]plumbing.Hash
-	objects *gitObjects
+	reader
+	o Options
 }
 
-// OpenLocal opens the repository at dir: a work tree, a bare repository or a .git folder. The error is
-// remote.ErrNotFound if there is none, remote.ErrEmpty if it has no commit.
-func OpenLocal(ctx context.Context, dir string) (*Local, error) {
-	r, err := remote.New(remote.Options{URL: dir})
-	if err != nil {
+// OpenLocal opens a remote that is a repository of this machine: a work tree, also a linked one, a bare repository or a
+// .git folder. Options.Dir is not used. The error is remote.ErrNotFound if it is not there, not on this machine, or borrows
+// its objects from another repository.
+func OpenLocal(o Options) (*Local, error) {
+	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	refs, err := r.Refs(ctx)
+	dir, err := o.Remote.InPlace()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("source %s: %w", o.Remote, err)
 	}
-	l := &Local{dir: dir, refs: refs, objects: openObjects(r.Local())}
+	if _, err := os.Stat(filepath.Join(dir, "objects", "info", "alternates")); err == nil {
+		return nil, fmt.Errorf("source %s: %w in place: it has objects in another repository, as objects/info/alternates says; \"git repack -a -d\" brings them here, and then that file can go", o.Remote, remote.ErrNotFound)
+	}
+	l := &Local{reader{name: o.Remote, path: o.Path, maxFile: o.MaxFile, objects: openObjects(dir)}, o}
 	l.objects.cut = map[plumbing.Hash]bool{}
-	text, err := os.ReadFile(filepath.Join(r.Local(), "shallow"))
+	text, err := os.ReadFile(filepath.Join(dir, "shallow"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -51,74 +54,104 @@ func OpenLocal(ctx context.Context, dir string) (*Local, error) {
 // Close ends the reading; snapshots cannot be read after it.
 func (l *Local) Close() error { return l.objects.close() }
 
-// Since is the snapshot, below path, of the commit from which HEAD has left rev: their newest common ancestor,
-// which is rev itself if HEAD contains it. Names are HEAD, branches, tags, origin/main and the like, full refs and hashes, each
-// maybe followed by ~n and ^n. The error is remote.ErrNotFound if rev names nothing or has nothing in common with
-// HEAD, fs.ErrNotExist if the path is not there.
-func (l *Local) Since(rev, path string) (gitstate.Snapshot, error) {
-	fail := func(err error) (gitstate.Snapshot, error) {
-		if len(l.objects.cut) > 0 && errors.Is(err, remote.ErrNotFound) {
-			err = fmt.Errorf("%w; the clone is shallow: fetch more of its history, as by git fetch --unshallow", err)
-		}
-		return gitstate.Snapshot{}, fmt.Errorf("revision %s: %w", rev, err)
-	}
-	path, err := cleanPath(path)
+// Fetch returns the newest commit of the branch; without one in Options it is that of HEAD, which may be detached. The
+// error is remote.ErrNotFound if the branch is not there, remote.ErrEmpty if no commit is, fs.ErrNotExist if the path is
+// not in it.
+func (l *Local) Fetch(ctx context.Context) (gitstate.Snapshot, error) { return l.At(ctx, "HEAD") }
+
+// At returns the commit that rev names: HEAD or @ for what Fetch returns, branches, tags, origin/main and the like, full
+// refs and hashes, each maybe followed by ~n and ^n. The error is remote.ErrNotFound if it names nothing, else as for
+// Fetch.
+func (l *Local) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	commit, branch, err := l.find(ctx, rev)
 	if err != nil {
-		return fail(err)
+		return gitstate.Snapshot{}, l.lacks(rev, err)
 	}
-	parts := revision.FindStringSubmatch(rev)
-	if parts == nil {
-		return fail(remote.ErrNotFound)
-	}
-	hash, err := l.resolve(parts[1])
+	return l.snapshot(commit.Hash, branch)
+}
+
+// Since is the commit from which HEAD has left rev: their newest common ancestor, which is rev itself if HEAD contains it.
+// Names and errors are those of At; it is remote.ErrNotFound also if rev has nothing in common with HEAD.
+func (l *Local) Since(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there, _, err := l.find(ctx, rev)
 	if err != nil {
-		return fail(err)
+		return gitstate.Snapshot{}, l.lacks(rev, err)
 	}
-	there, err := l.objects.commit(hash)
+	here, _, err := l.find(ctx, "HEAD")
 	if err != nil {
-		return fail(err)
-	}
-	if hash, err = l.objects.back(there, parts[2]); err != nil {
-		return fail(err)
-	}
-	if there, err = l.objects.commit(hash); err != nil {
-		return fail(err)
-	}
-	here, err := l.objects.commit(l.refs["HEAD"])
-	if err != nil {
-		return fail(fmt.Errorf("HEAD: %w", err))
+		return gitstate.Snapshot{}, l.lacks("HEAD", err)
 	}
 	base, err := l.fork(here, there)
 	if err != nil {
-		return fail(err)
+		return gitstate.Snapshot{}, l.lacks(rev, err)
 	}
-	tree, err := newTree(l.objects, base.TreeHash, DefaultMaxFile).below(path)
-	if err != nil {
-		return fail(err)
-	}
-	return gitstate.Snapshot{
-		Revision: gitstate.Revision(base.Hash.String()), FS: tree,
-		Message: base.Message, Author: author(base),
-	}, nil
+	return l.snapshot(base.Hash, "")
 }
 
-// resolve finds what a name without steps stands for, as git does: a ref goes before the start of a hash.
-func (l *Local) resolve(name string) (plumbing.Hash, error) {
+// lacks says that a revision cannot be read, and why that may be.
+func (l *Local) lacks(rev string, err error) error {
+	if len(l.objects.cut) > 0 && errors.Is(err, remote.ErrNotFound) {
+		err = fmt.Errorf("%w; the clone is shallow: fetch more of its history, as by git fetch --unshallow", err)
+	}
+	return fmt.Errorf("source %s: revision %s: %w", l.name, rev, err)
+}
+
+// find returns the commit that a revision names, and the branch if it is one.
+func (l *Local) find(ctx context.Context, rev string) (_ *object.Commit, branch string, err error) {
+	found, err := l.o.Remote.Advertise(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	parts := revision.FindStringSubmatch(rev)
+	if parts == nil {
+		return nil, "", remote.ErrNotFound
+	}
+	hash, branch, err := l.resolve(found, parts[1])
+	if err != nil {
+		return nil, "", err
+	}
+	commit, err := l.objects.commit(hash)
+	if err != nil {
+		return nil, "", err
+	}
+	if hash, err = l.objects.back(commit, parts[2]); err != nil {
+		return nil, "", err
+	}
+	commit, err = l.objects.commit(hash)
+	return commit, branch, err
+}
+
+// resolve finds what a name without steps stands for, as git does: a ref goes before the start of a hash. It tells the
+// branch if it is one.
+func (l *Local) resolve(found *remote.Advertisement, name string) (_ plumbing.Hash, branch string, err error) {
 	if name == "@" {
 		name = "HEAD"
 	}
+	if name == "HEAD" {
+		if branch = cmp.Or(l.o.Branch, found.DefaultBranch); branch != "" {
+			name = "refs/heads/" + branch
+		}
+	}
 	if !plumbing.IsHash(name) {
 		for _, ref := range []string{name, "refs/" + name, "refs/tags/" + name, "refs/heads/" + name, "refs/remotes/" + name, "refs/remotes/" + name + "/HEAD"} {
-			if hash, ok := l.refs[ref]; ok {
-				return hash, nil
+			if hash, ok := found.Refs[ref]; ok {
+				branch, _ = strings.CutPrefix(ref, "refs/heads/")
+				if branch == ref {
+					branch = ""
+				}
+				return hash, branch, nil
 			}
 		}
 	}
 	hash, err := l.objects.byHash(name)
 	if errors.Is(err, remote.ErrNotFound) {
-		err = fmt.Errorf("%w in %s: no branch, tag, commit or fetched branch of a remote has this name", err, l.dir)
+		err = fmt.Errorf("%w: no branch, tag, commit or fetched branch of a remote has this name", err)
 	}
-	return hash, err
+	return hash, "", err
 }
 
 // What is known of a commit on the way back from two.
@@ -169,5 +202,5 @@ func (l *Local) fork(one, other *object.Commit) (*object.Commit, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("a common ancestor of it and HEAD is %w in %s", remote.ErrNotFound, l.dir)
+	return nil, fmt.Errorf("a common ancestor of it and HEAD is %w in %s", remote.ErrNotFound, l.name)
 }

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,9 +23,16 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/source"
 )
 
-func openLocal(t testing.TB, dir string) *source.Local {
+func localOptions(t testing.TB, dir, path string) source.Options {
 	t.Helper()
-	l, err := source.OpenLocal(t.Context(), dir)
+	r, err := remote.New(remote.Options{URL: dir})
+	must(t, err)
+	return source.Options{Remote: r, Path: path}
+}
+
+func openLocal(t testing.TB, dir, path string) *source.Local {
+	t.Helper()
+	l, err := source.OpenLocal(localOptions(t, dir, path))
 	must(t, err)
 	t.Cleanup(func() { must(t, l.Close()) })
 	return l
@@ -51,7 +59,8 @@ func TestWhereHEADLeftARevision(t *testing.T) {
 	three := repo.Commit("main", map[string]string{"fleet/a": "3"}, "three")
 	repo.SetRef("refs/heads/ahead", three)
 	repo.Commit("ahead", map[string]string{"fleet/b": "1"}, "ahead")
-	l := openLocal(t, clone(t, repo))
+	dir := clone(t, repo)
+	l := openLocal(t, dir, "fleet/")
 	for _, tt := range []struct {
 		rev  string
 		want plumbing.Hash
@@ -71,12 +80,12 @@ func TestWhereHEADLeftARevision(t *testing.T) {
 		{two.String(), two},
 		{two.String()[:9], two},
 	} {
-		snapshot, err := l.Since(tt.rev, "fleet/")
+		snapshot, err := l.Since(t.Context(), tt.rev)
 		if err != nil || string(snapshot.Revision) != tt.want.String() {
 			t.Errorf("Since(%s) = %s, %v, want %s", tt.rev, snapshot.Revision, err, tt.want)
 		}
 	}
-	snapshot, err := l.Since("HEAD~1", "fleet")
+	snapshot, err := l.Since(t.Context(), "HEAD~1")
 	must(t, err)
 	if diff := cmp.Diff(map[string]string{"a": "2"}, contents(t, snapshot.FS)); diff != "" {
 		t.Error(diff)
@@ -92,11 +101,13 @@ func TestWhereHEADLeftARevision(t *testing.T) {
 		{"HEAD~3", "", remote.ErrNotFound, "no such parent"},
 		{"", "", remote.ErrNotFound, ""},
 		{"HEAD", "none", fs.ErrNotExist, ""},
-		{"HEAD", "../x", source.ErrOutside, ""},
 	} {
-		if _, err := l.Since(tt.rev, tt.path); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "shallow") {
+		if _, err := openLocal(t, dir, tt.path).Since(t.Context(), tt.rev); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "shallow") {
 			t.Errorf("Since(%s, %s): %v, want %v with %q", tt.rev, tt.path, err, tt.want, tt.text)
 		}
+	}
+	if _, err := source.OpenLocal(localOptions(t, dir, "../x")); !errors.Is(err, source.ErrOutside) {
+		t.Errorf("OpenLocal of a path outside: %v, want ErrOutside", err)
 	}
 }
 
@@ -106,36 +117,110 @@ func TestAShallowCloneSaysSo(t *testing.T) {
 	repo.SetRef("refs/heads/side", repo.Head("main"))
 	repo.Commit("side", map[string]string{"s": "1"}, "side")
 	head := repo.Commit("main", map[string]string{"a": "2"}, "two")
-	l := openLocal(t, clone(t, repo, "--depth", "1", "--no-single-branch"))
-	if snapshot, err := l.Since("HEAD", ""); err != nil || string(snapshot.Revision) != head.String() {
+	l := openLocal(t, clone(t, repo, "--depth", "1", "--no-single-branch"), "")
+	if snapshot, err := l.Since(t.Context(), "HEAD"); err != nil || string(snapshot.Revision) != head.String() {
 		t.Errorf("Since(HEAD) = %s, %v, want %s", snapshot.Revision, err, head)
 	}
 	for _, rev := range []string{"HEAD~1", "origin/side", "v1"} {
-		if _, err := l.Since(rev, ""); !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "the clone is shallow") {
+		if _, err := l.Since(t.Context(), rev); !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "the clone is shallow") {
 			t.Errorf("Since(%s): %v, want that the clone is shallow", rev, err)
 		}
 	}
 }
 
-func TestALinkedWorkTreeHasItsOwnHEAD(t *testing.T) {
+// A checkout of CI is detached: its HEAD is on no branch, and often no branch has its commit.
+func TestADetachedHEADIsRead(t *testing.T) {
 	repo := gittest.NewRepo(t)
 	one := repo.Commit("main", map[string]string{"a": "1"}, "one")
 	two := repo.Commit("main", map[string]string{"a": "2"}, "two")
+	merge := repo.CommitTree("pull", repo.Tree(), "a merge that no branch has", two, one)
 	linked := filepath.Join(t.TempDir(), "linked")
 	repo.Git("worktree", "add", "-q", "--detach", linked, one.String())
+	checkout := clone(t, repo)
+	out, err := exec.Command("git", "-C", checkout, "checkout", "-q", "--detach", merge.String()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("git checkout: %v\n%s", err, out)
+	}
+	repo.Git("update-ref", "-d", "refs/heads/pull")
+	for _, tt := range []struct {
+		dir, rev, branch string
+		want             plumbing.Hash
+	}{
+		{repo.Dir, "", "main", two},
+		{linked, "", "", one},
+		{linked, "HEAD", "", one},
+		{linked, "main", "main", two},
+		{filepath.Join(linked, ".git"), "", "", one},
+		{filepath.Join(linked, ".git"), "main~1", "main", one},
+		{checkout, "", "", merge},
+		{filepath.Join(checkout, ".git"), "@", "", merge},
+		{filepath.Join(checkout, ".git"), "HEAD~1", "", two},
+		{filepath.Join(checkout, ".git"), "HEAD^2", "", one},
+		{filepath.Join(checkout, ".git"), merge.String(), "", merge},
+		{filepath.Join(checkout, ".git"), "origin/main", "", two},
+	} {
+		l := openLocal(t, tt.dir, "")
+		snapshot, err := l.At(t.Context(), tt.rev)
+		if tt.rev == "" {
+			snapshot, err = l.Fetch(t.Context())
+		}
+		if err != nil || string(snapshot.Revision) != tt.want.String() || snapshot.Branch != tt.branch {
+			t.Errorf("%q of %s = %s of %q, %v, want %s of %q", tt.rev, tt.dir, snapshot.Revision, snapshot.Branch, err, tt.want, tt.branch)
+		}
+	}
 	for dir, want := range map[string]plumbing.Hash{linked: one, repo.Dir: two} {
-		if snapshot, err := openLocal(t, dir).Since("HEAD", ""); err != nil || string(snapshot.Revision) != want.String() {
+		if snapshot, err := openLocal(t, dir, "").Since(t.Context(), "HEAD"); err != nil || string(snapshot.Revision) != want.String() {
 			t.Errorf("%s: Since(HEAD) = %s, %v, want %s", dir, snapshot.Revision, err, want)
 		}
 	}
 }
 
-func TestARepositoryWithoutCommitsHasNoRevision(t *testing.T) {
-	if _, err := source.OpenLocal(t.Context(), gittest.NewRepo(t).Dir); !errors.Is(err, remote.ErrEmpty) {
-		t.Errorf("OpenLocal: %v, want ErrEmpty", err)
+// The branch that Options name goes before HEAD.
+func TestALocalOfABranchHasItsHead(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	one := repo.Commit("main", map[string]string{"a": "1"}, "one")
+	repo.SetRef("refs/heads/topic", one)
+	two := repo.Commit("topic", map[string]string{"a": "2"}, "two")
+	o := localOptions(t, repo.Dir, "")
+	o.Branch = "topic"
+	l, err := source.OpenLocal(o)
+	must(t, err)
+	defer l.Close()
+	for rev, want := range map[string]plumbing.Hash{"HEAD": two, "HEAD~1": one, "main": one} {
+		if snapshot, err := l.At(t.Context(), rev); err != nil || string(snapshot.Revision) != want.String() {
+			t.Errorf("At(%s) = %s, %v, want %s", rev, snapshot.Revision, err, want)
+		}
 	}
-	if _, err := source.OpenLocal(t.Context(), t.TempDir()); !errors.Is(err, remote.ErrNotFound) {
-		t.Errorf("OpenLocal of no repository: %v, want ErrNotFound", err)
+	if snapshot, err := l.Fetch(t.Context()); err != nil || string(snapshot.Revision) != two.String() || snapshot.Branch != "topic" {
+		t.Errorf("Fetch = %s of %s, %v, want %s of topic", snapshot.Revision, snapshot.Branch, err, two)
+	}
+	repo.Git("update-ref", "-d", "refs/heads/topic")
+	if _, err := l.Fetch(t.Context()); !errors.Is(err, remote.ErrNotFound) {
+		t.Errorf("Fetch of a branch that is gone: %v, want ErrNotFound", err)
+	}
+}
+
+func TestARepositoryThatBorrowsObjectsIsNotReadInPlace(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("main", map[string]string{"a": "1"}, "one")
+	must(t, os.WriteFile(filepath.Join(repo.Dir, "objects", "info", "alternates"), []byte("/nowhere\n"), 0o644))
+	if _, err := source.OpenLocal(localOptions(t, repo.Dir, "")); !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "git repack -a -d") {
+		t.Errorf("OpenLocal: %v, want ErrNotFound and what to do", err)
+	}
+}
+
+func TestARepositoryWithoutCommitsHasNoRevision(t *testing.T) {
+	l := openLocal(t, gittest.NewRepo(t).Dir, "")
+	if _, err := l.Since(t.Context(), "HEAD"); !errors.Is(err, remote.ErrEmpty) {
+		t.Errorf("Since: %v, want ErrEmpty", err)
+	}
+	if _, err := l.Fetch(t.Context()); !errors.Is(err, remote.ErrEmpty) {
+		t.Errorf("Fetch: %v, want ErrEmpty", err)
+	}
+	for _, url := range []string{t.TempDir(), "https://git.example.com/fleet.git"} {
+		if _, err := source.OpenLocal(localOptions(t, url, "")); !errors.Is(err, remote.ErrNotFound) {
+			t.Errorf("OpenLocal of %s: %v, want ErrNotFound", url, err)
+		}
 	}
 }
 
@@ -157,7 +242,7 @@ func TestTheForkIsGitsMergeBase(t *testing.T) {
 	for range 60 {
 		one, other := commits[random.IntN(60)], commits[random.IntN(60)]
 		repo.SetRef("refs/heads/main", one)
-		snapshot, err := openLocal(t, repo.Dir).Since(other.String(), "")
+		snapshot, err := openLocal(t, repo.Dir, "").Since(t.Context(), other.String())
 		must(t, err)
 		if best := strings.Fields(repo.Git("merge-base", "--all", one.String(), other.String())); !slices.Contains(best, string(snapshot.Revision)) {
 			t.Errorf("%s of HEAD %s and %s, want one of %s", snapshot.Revision, one, other, best)
@@ -184,7 +269,7 @@ func TestChangedFilesAreFoundByTheirHashes(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "moved.yaml")))
 	must(t, os.Remove(filepath.Join(dir, "elsewhere")))
 	must(t, os.Symlink("nowhere", filepath.Join(dir, "elsewhere")))
-	before, err := openLocal(t, dir).Since("HEAD", "")
+	before, err := openLocal(t, dir, "").Since(t.Context(), "HEAD")
 	must(t, err)
 	after, err := source.OpenFolder(dir, "").Fetch(t.Context())
 	must(t, err)
@@ -198,5 +283,67 @@ func TestChangedFilesAreFoundByTheirHashes(t *testing.T) {
 	must(t, err)
 	if want = append(want, "edited/b.yaml", "same/a.yaml", "to-nothing", "to-same"); len(all) != len(want) || !all["same/a.yaml"] {
 		t.Errorf("Changed since nothing = %v, want also what is the same", all)
+	}
+}
+
+// A repository of this machine is read in place as it is read through a clone, and nothing is written there.
+func TestALocalReadsWhatACloneReadsAndWritesNothing(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	first := repo.Commit("main", map[string]string{"fleet/a.yaml": "a: 1\n", "other": "x"}, "one")
+	repo.Commit("main", map[string]string{"fleet/a.yaml": "a: 2\n"}, "two")
+	repo.SetRef("refs/heads/topic", first)
+	repo.Commit("topic", map[string]string{"fleet/b.yaml": "b: 1\n"}, "three")
+	repo.SetRef("refs/tags/v1", first)
+	listed := func() (all []string) {
+		filepath.WalkDir(repo.Dir, func(path string, e fs.DirEntry, err error) error {
+			info, _ := e.Info()
+			all = append(all, path, info.ModTime().String())
+			return err
+		})
+		return all
+	}
+	before := listed()
+	o := localOptions(t, repo.Dir, "fleet")
+	local := openLocal(t, repo.Dir, "fleet")
+	o.Dir = t.TempDir()
+	clone, err := source.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clone.Close()
+	read := func(s interface {
+		Fetch(context.Context) (gitstate.Snapshot, error)
+		At(context.Context, string) (gitstate.Snapshot, error)
+	}, rev string) [3]string {
+		snapshot, err := s.At(t.Context(), rev)
+		if rev == "" {
+			snapshot, err = s.Fetch(t.Context())
+		}
+		if err != nil {
+			if !errors.Is(err, remote.ErrNotFound) {
+				t.Errorf("%q: %v", rev, err)
+			}
+			return [3]string{"missing"}
+		}
+		text := ""
+		for _, name := range []string{"a.yaml", "b.yaml", "other"} {
+			data, _ := fs.ReadFile(snapshot.FS, name)
+			text += name + ": " + string(data)
+		}
+		return [3]string{string(snapshot.Revision), snapshot.Branch, text}
+	}
+	for _, rev := range []string{"", "main", "topic", "topic~1", "v1", "HEAD", "HEAD~1", first.String(), first.String()[:8], "nothing", "deadbeef"} {
+		if got, want := read(local, rev), read(clone, rev); got != want {
+			t.Errorf("%q in place is %q, in a clone %q", rev, got, want)
+		}
+	}
+	if after := listed(); len(after) != len(before) {
+		t.Errorf("the repository has %d files, want %d", len(after)/2, len(before)/2)
+	} else {
+		for i := range after {
+			if after[i] != before[i] {
+				t.Errorf("%s was touched", after[i])
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,28 +44,39 @@ type Options struct {
 // Source follows one branch of a remote through a bare clone. Its methods may be called
 // concurrently; fetches wait for each other.
 type Source struct {
+	reader
 	o    Options
-	lock *os.File // nil where the repository is read in place
-	// place is the repository that is read in place; empty where there is a clone.
-	place string
+	lock *os.File
+
+	branch string // last resolved
+	// renewed is the last commit that the clone was made again for.
+	renewed plumbing.Hash
+}
+
+// reader reads commits of a repository.
+type reader struct {
+	name    *remote.Remote // as errors give it
+	path    string
+	maxFile int64
 
 	mu      sync.Mutex
 	objects *gitObjects
-	branch  string // last resolved
-	// checked is the last commit that was walked whole, renewed the last one the clone was made
-	// again for.
-	checked, renewed plumbing.Hash
+	// checked is the last commit that was walked whole.
+	checked plumbing.Hash
+}
+
+// complete fills in what the options leave out.
+func (o *Options) complete() (err error) {
+	o.Path, err = cleanPath(o.Path)
+	o.MaxFile = cmp.Or(o.MaxFile, DefaultMaxFile)
+	return err
 }
 
 // Open takes the clone at Options.Dir into possession; it does not connect. The error is ErrLocked
 // if somebody else has it. Close gives it back.
 func Open(o Options) (*Source, error) {
-	var err error
-	if o.Path, err = cleanPath(o.Path); err != nil {
+	if err := o.complete(); err != nil {
 		return nil, err
-	}
-	if o.MaxFile == 0 {
-		o.MaxFile = DefaultMaxFile
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("source: %w", err)
@@ -73,7 +85,7 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source: %w", err)
 	}
-	s := &Source{o: o, lock: lock, branch: o.Branch}
+	s := &Source{reader: reader{name: o.Remote, path: o.Path, maxFile: o.MaxFile}, o: o, lock: lock, branch: o.Branch}
 	err = errors.Join(
 		os.RemoveAll(s.dir("fresh")), os.RemoveAll(s.dir("old")), // of a crash while the clone was renewed
 		remote.Init(s.dir("repo")),
@@ -88,35 +100,8 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// OpenView opens a remote that is a repository of this machine to be read in place: nothing is copied, locked or
-// written, and Options.Dir is not used. The error is remote.ErrNotFound if it is not there, also where it borrows its
-// objects from another one.
-func OpenView(o Options) (*Source, error) {
-	place := o.Remote.Local()
-	if place == "" {
-		return nil, fmt.Errorf("source %s: %w in place", o.Remote, remote.ErrNotFound)
-	}
-	if _, err := os.Stat(filepath.Join(place, "objects", "info", "alternates")); err == nil {
-		return nil, fmt.Errorf("source %s: %w in place: it has its objects from another repository", o.Remote, remote.ErrNotFound)
-	}
-	var err error
-	if o.Path, err = cleanPath(o.Path); err != nil {
-		return nil, err
-	}
-	if o.MaxFile == 0 {
-		o.MaxFile = DefaultMaxFile
-	}
-	return &Source{o: o, place: place, branch: o.Branch, objects: openObjects(place)}, nil
-}
-
 // Close gives the clone back. Snapshots cannot be read after it.
-func (s *Source) Close() error {
-	err := s.objects.close()
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
-	return err
-}
+func (s *Source) Close() error { return errors.Join(s.objects.close(), s.lock.Close()) }
 
 // takeLock locks a file for as long as it is open; a crash unlocks it.
 func takeLock(path string) (*os.File, error) {
@@ -188,9 +173,6 @@ func (s *Source) fetch(ctx context.Context, found *remote.Advertisement, ref, br
 	hash, ok := found.Refs[ref]
 	if !ok {
 		return gitstate.Snapshot{}, fmt.Errorf("source %s: %s: %w", s.o.Remote, ref, remote.ErrNotFound)
-	}
-	if s.place != "" {
-		return s.snapshot(hash, branch)
 	}
 	local, err := remote.ReadRef(s.dir("repo"), tracking(ref))
 	if err != nil || local != hash || !s.objects.has(hash) {
@@ -270,16 +252,16 @@ func (s *Source) renew(ctx context.Context, ref string, hash plumbing.Hash) erro
 	return nil
 }
 
-// snapshot reads a commit that is in the clone. It walks what the snapshot shows the first time.
-func (s *Source) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot, error) {
+// snapshot reads a commit that is here. It walks what the snapshot shows the first time.
+func (s *reader) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot, error) {
 	fail := func(err error) (gitstate.Snapshot, error) {
-		return gitstate.Snapshot{}, fmt.Errorf("source %s: commit %s: %w", s.o.Remote, hash, err)
+		return gitstate.Snapshot{}, fmt.Errorf("source %s: commit %s: %w", s.name, hash, err)
 	}
 	commit, err := s.objects.commit(hash)
 	if err != nil {
 		return fail(err)
 	}
-	tree, err := newTree(s.objects, commit.TreeHash, s.o.MaxFile).below(s.o.Path)
+	tree, err := newTree(s.objects, commit.TreeHash, s.maxFile).below(s.path)
 	if err != nil {
 		return fail(err)
 	}
@@ -298,7 +280,7 @@ func (s *Source) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot,
 		Branch:   branch,
 		FS:       tree,
 		Message:  commit.Message,
-		Author:   fmt.Sprintf("%s <%s>", commit.Author.Name, commit.Author.Email),
+		Author:   author(commit),
 	}, nil
 }
 
@@ -335,7 +317,7 @@ func (s *Source) At(ctx context.Context, rev string) (gitstate.Snapshot, error) 
 
 // resolve finds what a name without steps stands for, and the branch if it is one.
 func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, branch string, err error) {
-	if name == "HEAD" && s.branch != "" && s.place == "" {
+	if name == "HEAD" && s.branch != "" {
 		if hash, err := remote.ReadRef(s.dir("repo"), tracking("refs/heads/"+s.branch)); err == nil && s.objects.has(hash) {
 			return hash, s.branch, nil
 		}
@@ -364,9 +346,6 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 			if strings.HasPrefix(ref, "refs/tags/") {
 				branch = ""
 			}
-			if s.place != "" {
-				return hash, branch, nil
-			}
 			if err := s.update(ctx, s.dir("repo"), ref); err != nil {
 				return hash, "", err
 			}
@@ -374,7 +353,7 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 			return hash, branch, err
 		}
 	}
-	if isHex(name) && s.place == "" {
+	if isHex(name) {
 		var all []string
 		for ref := range found.Refs {
 			if strings.HasPrefix(ref, "refs/heads/") || strings.HasPrefix(ref, "refs/tags/") {
