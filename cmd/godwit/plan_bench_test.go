@@ -70,6 +70,31 @@ func BenchmarkPlanOneOf1000(b *testing.B) {
 	}
 }
 
+// What a reviewer waits for besides, on the same fleet: the death of each of 100 members, before and after a change.
+func BenchmarkWhatIfOf100(b *testing.B) {
+	c := planConfig(b.TempDir())
+	c.Source.URL = largeRepo(b).Dir
+	var plain, ifs time.Duration
+	for b.Loop() {
+		for _, bench := range []struct {
+			ifs   bool
+			spent *time.Duration
+		}{{false, &plain}, {true, &ifs}} {
+			began := time.Now()
+			plan, err := c.plan(b.Context(), "", "main", "topic", bench.ifs)
+			if err != nil {
+				b.Fatal(err)
+			}
+			*bench.spent += time.Since(began)
+			if bench.ifs && len(plan.WhatIf.Clusters) != 100 {
+				b.Fatalf("%d members, want 100", len(plan.WhatIf.Clusters))
+			}
+		}
+	}
+	b.ReportMetric(ifs.Seconds()/float64(b.N), "s/plan")
+	b.ReportMetric(ifs.Seconds()/plain.Seconds(), "x-plan")
+}
+
 // planConfig is the configuration that commands have where nothing is set.
 func planConfig(dir string) *Config {
 	c := &Config{Fleet: "godwit", Namespaces: "needed", DataDir: dir, notes: io.Discard}

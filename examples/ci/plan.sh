@@ -70,40 +70,27 @@ target=$(commit "$target" --target)
 # Where the head is a merge of the target this is the target, else where the branch left it: what others merged
 # meanwhile is in the plan of neither.
 base=$(git merge-base "$target" "$head") || die "$target and $head have no history in common"
-if [ -n "$state" ] && [ "$state" != none ]; then
-	recorded=$(commit "$state" --state)
-elif [ -z "$state" ]; then
-	recorded=$(git rev-parse --quiet --verify refs/heads/godwit/state ||
-		git rev-parse --quiet --verify refs/remotes/origin/godwit/state) || recorded=''
-else
-	recorded=''
+case $state in
+none) ;;
+'')
+	state=godwit/state
+	git rev-parse --quiet --verify "refs/heads/$state" >/dev/null ||
+		git rev-parse --quiet --verify "refs/remotes/origin/$state" >/dev/null || state=none
+	;;
+*) state=$(commit "$state" --state) ;;
+esac
+if [ "$state" = none ]; then
+	echo 'plan.sh: without a state branch: every workload is placed afresh' >&2
 fi
 
-# godwit reads a repository of its own that borrows the objects of this one: nothing here is changed, nothing that
-# changes here meanwhile is seen, and the settings in godwit.yaml cannot lead elsewhere.
-repository=$scratch/repository
-git init --quiet --bare "$repository"
-objects=$(cd "$(git rev-parse --git-path objects)" && pwd -P)
-{
-	printf '%s\n' "$objects"
-	if [ -f "$objects/info/alternates" ]; then cat "$objects/info/alternates"; fi
-} >"$repository/objects/info/alternates"
-keep() { git --git-dir="$repository" update-ref "refs/heads/$1" "$2"; }
-keep head "$head"
-keep base "$base"
-if [ -n "$recorded" ]; then
-	keep state "$recorded"
-	state=state
-else
-	echo 'plan.sh: without a state branch: every workload is placed afresh' >&2
-	state=none
-fi
+# godwit reads this repository in place, whatever godwit.yaml says, and changes nothing in it.
+repository=$(cd "$(git rev-parse --git-common-dir)" && pwd -P)
 export GODWIT_STATE_URL="$repository"
 
 form() { # FORM FILE GODWIT-FLAGS...
 	as=$1 file=$2 code=0
 	shift 2
-	godwit plan --source "$repository" --branch head --base base --head head --state "$state" --what-if \
+	godwit plan --source "$repository" --base "$base" --head "$head" --state "$state" --what-if \
 		--detailed-exitcode -o "$as" "$@" >"$scratch/$file" || code=$?
 	case $code in
 	0 | 2 | 3) ;;

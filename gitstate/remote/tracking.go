@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"io"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -15,7 +16,8 @@ type Tracked struct {
 	used           bool
 }
 
-// Tracking returns r with a branch, named without refs/heads/, taken from refs/remotes/origin/ where r has none.
+// Tracking returns r with a branch, named without refs/heads/, taken from refs/remotes/origin/ where r has none. In a
+// repository of this machine the full hash of a commit may stand for a branch; it cannot be fetched.
 func Tracking(r *Remote, branch string) *Tracked {
 	return &Tracked{Remote: r, branch: "refs/heads/" + branch, origin: "refs/remotes/origin/" + branch}
 }
@@ -32,6 +34,9 @@ func (t *Tracked) Refs(ctx context.Context) (map[string]plumbing.Hash, error) {
 	at, tracked := refs[t.origin]
 	if t.used = tracked && refs[t.branch].IsZero(); t.used {
 		refs[t.branch] = at
+	}
+	if name := strings.TrimPrefix(t.branch, "refs/heads/"); refs[t.branch].IsZero() && plumbing.IsHash(name) && t.Local() != "" {
+		refs[t.branch] = plumbing.NewHash(name)
 	}
 	return refs, nil
 }

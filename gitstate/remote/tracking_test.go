@@ -57,6 +57,20 @@ func TestABranchIsReadAsTheOriginHadIt(t *testing.T) {
 	}
 }
 
+func TestACommitStandsForABranchInPlace(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	at := repo.Commit("main", map[string]string{"a": "1"}, "one\n")
+	r, err := New(Options{URL: repo.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracked := Tracking(r, at.String())
+	refs, err := tracked.Refs(t.Context())
+	if err != nil || refs["refs/heads/"+at.String()] != at || tracked.Used() {
+		t.Errorf("%v, used %t, %v, want %s", refs, tracked.Used(), err, at)
+	}
+}
+
 func TestAPersonIsWhoGitSaysItIs(t *testing.T) {
 	home, repo := t.TempDir(), gittest.NewRepo(t)
 	t.Setenv("HOME", home)

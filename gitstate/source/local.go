@@ -133,7 +133,11 @@ func (l *Local) resolve(found *remote.Advertisement, name string) (_ plumbing.Ha
 	}
 	if name == "HEAD" {
 		if branch = cmp.Or(l.o.Branch, found.DefaultBranch); branch != "" {
-			name = "refs/heads/" + branch
+			hash, ok := found.Refs["refs/heads/"+branch]
+			if !ok {
+				err = fmt.Errorf("branch %s: %w", branch, remote.ErrNotFound)
+			}
+			return hash, branch, err
 		}
 	}
 	if !plumbing.IsHash(name) {
