@@ -254,7 +254,7 @@ func (p *Plan) markdownWarnings(d *document) {
 	for _, h := range p.heldTogether() {
 		l.items = append(l.items, item{"reasons to hold deletions", func() string {
 			return fmt.Sprintf("- %s **deletion-held** %s on %s: %s; `godwit approve` lets it go\n",
-				severityIcon[render.Warning], h.names(), code(h.Cluster), cell(h.Message))
+				severityIcon[render.Warning], h.names(func(name string) string { return code(short(name, 120)) }), code(h.Cluster), cell(h.Message))
 		}})
 	}
 	d.list(l)
@@ -281,11 +281,11 @@ type heldObjects struct {
 	resources []Resource
 }
 
-// names are those of the first few, each short enough to leave room for the others.
-func (h *heldObjects) names() string {
+// names are those of the first few, as word writes each.
+func (h *heldObjects) names(word func(string) string) string {
 	var words []string
 	for _, r := range h.resources[:min(len(h.resources), shownHeld)] {
-		words = append(words, code(short(r.String(), 120)))
+		words = append(words, word(r.String()))
 	}
 	text := strings.Join(words, ", ")
 	if more := len(h.resources) - len(words); more > 0 {

@@ -156,6 +156,32 @@ func TestText(t *testing.T) {
 	}
 }
 
+// A member that loses much is no reason to scroll: one line for each member and reason.
+func TestHeldDeletionsAreToldTogether(t *testing.T) {
+	maps := ""
+	for i := range 12 {
+		maps += configMap(fmt.Sprintf("c%02d", i), "x")
+	}
+	plan := planOf(t, members+policy("")+maps, members+policy(""), decide.Options{})
+	if len(plan.Held) != 24 {
+		t.Fatalf("%d held, want 24", len(plan.Held))
+	}
+	var text bytes.Buffer
+	plan.Text(&text, report.Style{}, false)
+	words := strings.Join(strings.Fields(text.String()), " ")
+	for _, member := range []string{"m1", "m2"} {
+		if want := "held: 12 objects on " + member + ": 12 of 12 works of " + member + " would be deleted, more than 50 %: ConfigMap default/c00, "; strings.Count(words, want) != 1 {
+			t.Errorf("%q is not there once in\n%s", want, words)
+		}
+	}
+	if n := strings.Count(words, "ConfigMap default/c09 and 2 more"); n != 2 {
+		t.Errorf("the first ten are told %d times, want 2, in\n%s", n, words)
+	}
+	if n := strings.Count(words, " on m1: "); n != 1 {
+		t.Errorf("m1 is told of %d times, want once, in\n%s", n, words)
+	}
+}
+
 func TestHeldDeletionsAreShown(t *testing.T) {
 	plan := planOf(t, members+policy("")+configMap("c", "x"), members+policy(""), decide.Options{})
 	if len(plan.Held) != 2 || len(plan.Works) != 2 {

@@ -109,9 +109,13 @@ func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer)
 	return nil
 }
 
+// held prints a line for what one member holds for one reason. The first few objects are named; JSON has all.
 func (p *Plan) held(w io.Writer, s Style) error {
-	for _, h := range p.Held {
+	for _, h := range p.heldTogether() {
 		line := fmt.Sprintf("held: %s on %s: %s", flat(h.Resource.String()), flat(h.Cluster), flat(h.Message))
+		if n := len(h.resources); n > 1 {
+			line = fmt.Sprintf("held: %d objects on %s: %s: %s", n, flat(h.Cluster), flat(h.Message), h.names(flat))
+		}
 		if err := prose(w, s, "", "  ", heed, line); err != nil {
 			return err
 		}
