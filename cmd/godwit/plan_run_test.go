@@ -178,6 +178,9 @@ func (w *planWorld) push(n int) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	if n > 0 && !before.evicting {
+		w.compareBased(plan)
+	}
 	w.repo.SetRef("refs/heads/main", topic)
 	w.Logf("edit %d: bindings %v, works %v, %d held", n, plan.Summary.Bindings, plan.Summary.Works, len(plan.Held))
 	if n == 0 {
@@ -218,6 +221,29 @@ func (w *planWorld) push(n int) {
 // underWay are failures that go by themselves.
 func underWay(f reconciler.Failure) bool {
 	return strings.HasPrefix(f.Message, "not ") || strings.Contains(f.Message, "not ready")
+}
+
+// compareBased compares the plan with that over the commit in force, which is the same: of that nothing is left to do.
+func (w *planWorld) compareBased(plan *report.Plan) {
+	based, err := w.c.plan(w.Context(), "", "main", "topic", false)
+	if err != nil {
+		w.Fatal(err)
+	}
+	says := func(p *report.Plan) (all []string) {
+		for _, b := range p.Bindings {
+			all = append(all, fmt.Sprintf("%s/%s %s: %v -> %v %s", b.Namespace, b.Name, b.Change, b.Previous, b.Clusters, b.Failure))
+		}
+		for _, work := range p.Works {
+			all = append(all, fmt.Sprintf("%s on %s %s", work.Resource, work.Cluster, work.Change))
+		}
+		return all
+	}
+	if diff := gocmp.Diff(says(plan), says(based)); diff != "" {
+		w.Errorf("over the state and over main (-state +main):\n%s", diff)
+	}
+	if in := w.repo.Head("main").String(); based.Source.Base != in {
+		w.Errorf("the base is %s, want %s", based.Source.Base, in)
+	}
 }
 
 // planState is the state branch as it is in the repository.
