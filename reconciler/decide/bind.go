@@ -16,6 +16,7 @@ import (
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/reconciler/failover"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/manifest"
@@ -390,7 +391,7 @@ func labelsOf(o api.Object) map[string]string {
 // schedule asks for clusters and writes the answer into the binding.
 func (p *pass) schedule(b *bound, peers *schedule.Peers) schedule.Result {
 	request := schedule.Request{
-		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b), Project: p.projectOf(b.template),
+		Binding: b.next, Now: p.Now, Peers: peers, Unhealthy: p.unhealthy(b), Overdue: p.overdue(b), Project: p.projectOf(b.template),
 		Compat: p.Options.CompatKarmada, Explain: p.Options.Explain,
 	}
 	result := p.fleet.schedule.Schedule(request)
@@ -501,6 +502,24 @@ func (p *pass) unhealthy(b *bound) map[string]bool {
 }
 
 // peers are the bindings as they were; those decided in this pass are put over them.
+// overdue are the members that the binding would have to leave at once, with the reason: what its policy tolerates it
+// tolerates there no longer.
+func (p *pass) overdue(b *bound) map[string]string {
+	if p.Options.CompatKarmada {
+		return nil
+	}
+	var overdue map[string]string
+	for _, member := range p.fleet.executing {
+		if c, ok := failover.Tainted(&b.next.Spec, member, failover.Facts{Taints: p.noExecute, Restart: operatorAt(b.next)}, p.Options.Failover); ok && c.Due(p.Now) {
+			if overdue == nil {
+				overdue = map[string]string{}
+			}
+			overdue[member] = c.Text
+		}
+	}
+	return overdue
+}
+
 func (p *pass) peers() *schedule.Peers {
 	var grouped []*workv1alpha2.ResourceBinding
 	for _, key := range sortedBindings(p.Previous.Bindings) {

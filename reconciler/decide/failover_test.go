@@ -102,6 +102,30 @@ func TestAMemberThatIsDownIsLeftWhenItsTolerationEnds(t *testing.T) {
 
 // The member is still down when a person reverts: the workload stays there for one more toleration, and
 // what was decided is the person's.
+// A taint that is tolerated for a while is no longer tolerated afterwards: nothing goes there just to leave again.
+func TestAMemberIsNotTakenWhoseTolerationIsOver(t *testing.T) {
+	for _, test := range []struct {
+		compat        bool
+		late          int
+		placed, tasks string
+	}{
+		{false, 59, "m1=1 m2=1", ""},
+		{false, 61, "m1=1", ""},
+		{true, 61, "m1=1", "m2 Gracefully TaintUntolerated"}, // taken, and left in the same breath
+	} {
+		w := newWorld(t)
+		w.options.CompatKarmada = test.compat
+		tainted := strings.Replace(cluster("m2", `n: "2"`), "syncMode: Push", "syncMode: Push, taints: [{key: old, effect: NoExecute}]", 1)
+		w.push(fleet(1) + "\n---\n" + tainted)
+		w.look("m1", "m2")
+		w.at(test.late)
+		w.push(fleet(1) + "\n---\n" + tainted + file("web.yaml", deployment("web", 1), policyFor("p", "Deployment",
+			`placement: {clusterTolerations: [{key: old, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]}`)))
+		want(t, fmt.Sprintf("placed: %+v", test), w.placed(web), test.placed)
+		want(t, fmt.Sprintf("leaves: %+v", test), w.tasks(web), test.tasks)
+	}
+}
+
 func TestARevertedFailoverIsTriedOnceMore(t *testing.T) {
 	w := newWorld(t)
 	w.look("m1", "m2", "m3")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,6 +47,8 @@ type fleet struct {
 	schedule *schedule.Fleet
 	byName   map[string]*affinity.Cluster
 	leaving  map[string]bool
+	// executing have NoExecute taints; those that are leaving are not among them.
+	executing []string
 }
 
 // members makes the next clusters/ and the fleet, and tells whether the fleet is another one than
@@ -161,6 +164,9 @@ func (m *Memo) fleetOf(clusters []*clusterv1alpha1.Cluster, placed map[string][]
 		}
 		if !f.leaving[c.Name] {
 			serving = append(serving, c)
+			if slices.ContainsFunc(c.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }) {
+				f.executing = append(f.executing, c.Name)
+			}
 		}
 	}
 	f.schedule = schedule.NewFleet(serving)

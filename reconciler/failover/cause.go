@@ -65,7 +65,7 @@ func Causes(spec *workv1alpha2.ResourceBindingSpec, f Facts, o Options) []Cause 
 		if c, ok := application(spec, target.Name, f); ok {
 			causes = append(causes, c)
 		}
-		if c, ok := tainted(spec, target.Name, f, o); ok {
+		if c, ok := Tainted(spec, target.Name, f, o); ok {
 			causes = append(causes, c)
 		}
 	}
@@ -110,9 +110,9 @@ func application(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts)
 	return c, true
 }
 
-// tainted is the first cause in the taints of a member. The order of tolerations counts: each taint
-// uses the first that tolerates it, and the one that ends first decides.
-func tainted(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts, o Options) (Cause, bool) {
+// Tainted is the first cause in the NoExecute taints of a member, also of one that the workload is not on. The order of
+// tolerations counts: each taint uses the first that tolerates it, and the one that ends first decides.
+func Tainted(spec *workv1alpha2.ResourceBindingSpec, member string, f Facts, o Options) (Cause, bool) {
 	var tolerations []corev1.Toleration
 	if spec.Placement != nil {
 		tolerations = spec.Placement.ClusterTolerations

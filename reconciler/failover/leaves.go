@@ -26,7 +26,7 @@ func TermsOf(spec *workv1alpha2.ResourceBindingSpec, o Options) Terms {
 		}
 		since := metav1.NewTime(time.Unix(0, 0))
 		taint := Taint{Taint: corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &since}, Outage: true}
-		cause, found := tainted(spec, "", Facts{Taints: func(string) []Taint { return []Taint{taint} }}, o)
+		cause, found := Tainted(spec, "", Facts{Taints: func(string) []Taint { return []Taint{taint} }}, o)
 		return found && !cause.At.IsZero()
 	}
 	return Terms{Watched(spec), leaves(clusterv1alpha1.TaintNotReady), leaves(clusterv1alpha1.TaintUnreachable)}

@@ -62,6 +62,13 @@ var filters = []filter{
 		detail: (*run).taintDetail,
 	},
 	{
+		// Differs from Karmada: it places there, and evicts again at once, round and round.
+		rule:   "TaintToleration",
+		passes: func(r *run, i int) bool { return r.mark[i]&target != 0 || r.Overdue[r.fleet.members[i].Name] == "" },
+		reason: say("cluster(s) had a taint whose toleration is over"),
+		detail: func(r *run, i int) string { return r.Overdue[r.fleet.members[i].Name] },
+	},
+	{
 		rule:   "SpreadConstraint",
 		passes: func(r *run, i int) bool { return r.placement.lacking[i] == "" },
 		reason: func(r *run, i int) string {

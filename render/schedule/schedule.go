@@ -22,6 +22,9 @@ type Request struct {
 	// Unhealthy names members on which the workload is not healthy. Scaling down takes nothing from
 	// them, unless nothing would be left for the healthy ones. Nil is Karmada's answer.
 	Unhealthy map[string]bool
+	// Overdue says of members why the workload would have to leave them at once: a NoExecute taint is tolerated for a
+	// time that is over. They are refused, unless it runs there. Nil is Karmada's answer.
+	Overdue map[string]string
 	// Project is whose the template is; members that it does not have are refused. Nil has all.
 	Project *project.Project
 	// Compat gives Karmada's answer where godwit's differs: constraints by zone and provider are not
