@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 // version is set when a release is built.
@@ -36,12 +39,17 @@ func run() int {
 		return exitDone
 	case errors.As(err, &status):
 		if status.message != "" {
-			fmt.Fprintln(os.Stderr, "godwit:", status.message)
+			say(os.Stderr, status.message)
 		}
 		return status.status
 	}
-	fmt.Fprintln(os.Stderr, "godwit:", err)
+	say(os.Stderr, err.Error())
 	return exitError
+}
+
+// say prints a message on one line. It may quote what others wrote, which steers no terminal and forges no line.
+func say(w io.Writer, message string) {
+	fmt.Fprintln(w, "godwit:", report.Flat(message))
 }
 
 // statusError ends the program with a status; an empty message means that all was said already.
