@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/godwit-gitops/godwit/reconciler/report"
@@ -32,6 +35,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	log.SetOutput(sieve{os.Stderr})
 	err := newRoot(stop).ExecuteContext(ctx)
 	var status *statusError
 	switch {
@@ -45,6 +49,24 @@ func run() int {
 	}
 	say(os.Stderr, err.Error())
 	return exitError
+}
+
+// sieve is the output of the standard logger without what kustomize says there: it quotes the values that it works on,
+// those of Secrets, too, and findings tell what is wrong with a build.
+type sieve struct{ io.Writer }
+
+func (s sieve) Write(line []byte) (int, error) {
+	callers := make([]uintptr, 64) // kustomize is near: it calls the logger
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "sigs.k8s.io/kustomize/") {
+			return len(line), nil
+		}
+		if !more {
+			return s.Writer.Write(line)
+		}
+	}
 }
 
 // say prints a message on one line. It may quote what others wrote, which steers no terminal and forges no line.
