@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log"
 	"log/slog"
 	"strings"
 	"testing"
@@ -70,5 +71,14 @@ func TestTheLogHasNoUsersOfURLs(t *testing.T) {
 	}
 	if got := withoutUser(slog.Int("n", 3)); !got.Equal(slog.Int("n", 3)) {
 		t.Errorf("a number is %v", got)
+	}
+}
+
+// What is not kustomize's passes the sieve.
+func TestTheSieve(t *testing.T) {
+	var out bytes.Buffer
+	log.New(sieve{&out}, "", 0).Print("http: something")
+	if got := out.String(); got != "http: something\n" {
+		t.Errorf("got %q", got)
 	}
 }
