@@ -134,13 +134,15 @@ type Config struct {
 	text []byte
 	// notes is where commands say what they took for granted.
 	notes io.Writer
+	// passingKey tells secret values apart within one command that needs no record's digests; nil for none.
+	passingKey []byte
 	// progress is where they say what takes long; nil where nobody looks.
 	progress *progress
 }
 
 // note says something that is no result.
 func (c *Config) note(format string, args ...any) {
-	fmt.Fprintf(c.notes, "godwit: "+format+"\n", args...)
+	say(c.notes, fmt.Sprintf(format, args...))
 }
 
 type authConfig struct {

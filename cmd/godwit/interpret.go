@@ -95,7 +95,9 @@ Exit status: 0 done; 1 a rule gave no answer; 3 there is something wrong with a 
 			if q.check {
 				return q.printCheck(cmd, output)
 			}
-			report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), q.findings)
+			if err := report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), q.findings); err != nil {
+				return err
+			}
 			if slices.ContainsFunc(q.findings, isError) {
 				return &statusError{status: exitFindings}
 			}
@@ -210,7 +212,9 @@ func (q *interpretation) printCheck(cmd *cobra.Command, output string) error {
 	case "yaml":
 		err = writeYAML(out, result)
 	default:
-		report.Findings(out, style(cmd, out), findings)
+		if err := report.Findings(out, style(cmd, out), findings); err != nil {
+			return err
+		}
 		for _, t := range q.targets {
 			if !slices.ContainsFunc(findings, func(f render.Finding) bool { return strings.HasSuffix(f.Object, " "+t.Name) }) {
 				fmt.Fprintf(out, "%s: %s %s: %s: ok\n", t.Name, t.APIVersion, t.Kind, cmp.Or(strings.Join(t.Operations, ", "), "no rules"))

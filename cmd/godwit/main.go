@@ -6,9 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
+
+	"github.com/godwit-gitops/godwit/reconciler/report"
 )
 
 // version is set when a release is built.
@@ -29,6 +35,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	log.SetOutput(sieve{os.Stderr})
 	err := newRoot(stop).ExecuteContext(ctx)
 	var status *statusError
 	switch {
@@ -36,12 +43,35 @@ func run() int {
 		return exitDone
 	case errors.As(err, &status):
 		if status.message != "" {
-			fmt.Fprintln(os.Stderr, "godwit:", status.message)
+			say(os.Stderr, status.message)
 		}
 		return status.status
 	}
-	fmt.Fprintln(os.Stderr, "godwit:", err)
+	say(os.Stderr, err.Error())
 	return exitError
+}
+
+// sieve is the output of the standard logger without what kustomize says there: it quotes the values that it works on,
+// those of Secrets, too, and findings tell what is wrong with a build.
+type sieve struct{ io.Writer }
+
+func (s sieve) Write(line []byte) (int, error) {
+	callers := make([]uintptr, 64) // kustomize is near: it calls the logger
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "sigs.k8s.io/kustomize/") {
+			return len(line), nil
+		}
+		if !more {
+			return s.Writer.Write(line)
+		}
+	}
+}
+
+// say prints a message on one line. It may quote what others wrote, which steers no terminal and forges no line.
+func say(w io.Writer, message string) {
+	fmt.Fprintln(w, "godwit:", report.Flat(message))
 }
 
 // statusError ends the program with a status; an empty message means that all was said already.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -42,8 +43,10 @@ With --fail-cluster it tells instead what would come of the workloads on these m
 the plan is carried out: which would move, when and where to, and which would not and why.
 
 KUBECTL_EXTERNAL_DIFF names a program that shows diffs in place of godwit, as for "kubectl diff": it is called with two
-folders that have a file for each object that changes, named MEMBER.GROUP.VERSION.KIND.NAMESPACE.NAME. Values of Secrets
-stand there as HMACs.`,
+folders that have a file for each object that changes, named MEMBER.GROUP.VERSION.KIND.NAMESPACE.NAME.
+
+Values of Secrets are not shown, only which of them change. To compare them with the record takes the key that it was
+made with (state.secretKeyFile); --base with --head needs none.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, output, err := configured(cmd)
@@ -106,6 +109,10 @@ stand there as HMACs.`,
 // plan decides on the head, after the base if there is one.
 func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs bool) (*report.Plan, error) {
 	defer c.progress.doing("deciding")()
+	if base != "" {
+		c.passingKey = make([]byte, 32)
+		rand.Read(c.passingKey)
+	}
 	// Both are read at once: they are most of the work.
 	type read struct {
 		state *record.State
@@ -266,7 +273,9 @@ func (c *Config) sourceRoot() string {
 // offlineOptions are those of decisions that nobody carries out.
 func (c *Config) offlineOptions() (o decide.Options, err error) {
 	o = c.options()
-	o.SecretKey, err = c.knownSecretKey()
+	if o.SecretKey, err = c.knownSecretKey(); o.SecretKey == nil {
+		o.SecretKey = c.passingKey
+	}
 	return o, err
 }
 

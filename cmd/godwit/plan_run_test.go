@@ -332,7 +332,8 @@ func (w *planWorld) compare(when string, plan *report.Plan, before, after planSt
 		}
 	}
 	for path := range changes {
-		if d := report.Diff(path, before.works[path], after.works[path]); d != "" {
+		old, next := inWords(w, before.works[path], after.works[path])
+		if d := report.Diff(path, old, next); d != "" {
 			diffs[path] = d
 		}
 	}
@@ -453,4 +454,30 @@ func holds(live, want any) error {
 		return fmt.Errorf("%v is not %v", live, want)
 	}
 	return nil
+}
+
+// inWords are two versions of a work's text as a plan shows them: a Secret has words in place of digests.
+func inWords(t testing.TB, before, after string) (string, string) {
+	parse := func(text string) api.Object {
+		if text == "" {
+			return nil
+		}
+		o, err := canonical.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	old, next := parse(before), parse(after)
+	if !work.IsSecret(api.IDOf(old)) && !work.IsSecret(api.IDOf(next)) {
+		return before, after
+	}
+	old, next = work.Words(old, next)
+	if old != nil {
+		before = string(canonical.YAML(old))
+	}
+	if next != nil {
+		after = string(canonical.YAML(next))
+	}
+	return before, after
 }

@@ -40,7 +40,9 @@ call can take as --state. Values of Secrets stand as HMACs, as on the state bran
 				return err
 			}
 			defer done()
-			report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), d.Findings)
+			if err := report.Findings(cmd.ErrOrStderr(), style(cmd, cmd.ErrOrStderr()), d.Findings); err != nil {
+				return err
+			}
 			if cluster != "" && d.Next.Members[cluster] == nil {
 				return fmt.Errorf("--cluster %s: %w", cluster, noMember(slices.Sorted(maps.Keys(d.Next.Members))))
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -96,19 +99,45 @@ func nameOf(url string) string {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(visible(text.Bytes()))
+	return err
 }
 
 func writeYAML(w io.Writer, v any) error {
-	text, err := yaml.Marshal(v)
+	text, err := json.Marshal(v)
 	if err != nil {
+		return err
+	}
+	if text, err = yaml.JSONToYAML(visible(text)); err != nil {
 		return err
 	}
 	_, err = w.Write(text)
 	return err
+}
+
+// visible is the same JSON with escapes for what is no sign to see and steers terminals: control characters above those
+// that JSON forbids, which YAML does, marks that turn the direction of text, and the like.
+func visible(text []byte) []byte {
+	hidden := func(r rune) bool { return r >= 0x7f && r <= 0xffff && r != utf8.RuneError && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(text, hidden) < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) {
+		if hidden(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 // printReport prints a report in one of the forms that reports have.

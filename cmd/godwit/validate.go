@@ -69,7 +69,7 @@ Names of files are relative to this folder in text, and to the repository (or th
 			case "sarif":
 				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, "", called(findings, t.inRepository)))
 			default:
-				report.Findings(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), called(findings, t.fromHere))
+				err = report.Findings(cmd.OutOrStdout(), style(cmd, cmd.OutOrStdout()), called(findings, t.fromHere))
 			}
 			if err != nil {
 				return err

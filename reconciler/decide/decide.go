@@ -52,7 +52,7 @@ type Options struct {
 	// with the label for its own.
 	KeepInstanceLabel bool
 	// SecretKey tells secret values apart in the record. Without one they cannot be compared, and a
-	// Secret that was there before counts as unchanged.
+	// value that was there before counts as unchanged.
 	SecretKey []byte
 	// MaxDeletePercent is the brake on deletions of one member's works; 0 means 50, 100 or more is off.
 	MaxDeletePercent int
@@ -175,6 +175,8 @@ type Decision struct {
 	// sources is what was read, and terms the settings of failover: Effects looks at them.
 	sources *compiled
 	terms   failover.Options
+	// uncompared are the Secrets with values on record that could not be compared, for want of the key.
+	uncompared map[api.ID]bool
 }
 
 // Change is what happened to a binding or a work.
@@ -280,7 +282,7 @@ func decide(in Input) *pass {
 	in.Options.Projects = in.Memo.options.Projects // equal ones may be others
 	previous := *in.Previous
 	previous.Works = nil // the works of the next state are made anew
-	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Refused: in.Refused, Time: in.Now}}
+	p := &pass{Input: in, next: previous.Clone(), approvers: map[string]string{}, Decision: &Decision{Revision: in.Source.Revision, Refused: in.Refused, Time: in.Now, uncompared: map[api.ID]bool{}}}
 	p.gate()
 	p.register()
 	p.read()

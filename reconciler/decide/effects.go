@@ -31,6 +31,7 @@ const (
 	codePolicyLost     = "policy-lost"
 	codeFailoverLost   = "failover-lost"
 	codeFailoverGained = "failover-gained"
+	codeUncompared     = "secrets-not-compared"
 	// CodeNotPlaced is that of a workload that cannot be placed as wanted; its object is the template.
 	CodeNotPlaced = "not-placed"
 )
@@ -48,6 +49,7 @@ func (d *Decision) Effects(previous *record.State) []render.Finding {
 	e.refusals()
 	e.members()
 	e.bindings()
+	e.secrets()
 	slices.SortFunc(e.found, render.Finding.Compare)
 	return slices.Compact(e.found)
 }
@@ -260,6 +262,14 @@ func (e *effects) members() {
 		}
 		e.about(clusterID(name), render.Warning, codeMemberGained, nil,
 			"joins the fleet and %s; it is the cluster that %s was: what is deleted there under the old name and created under the new one is the same", gets, lost[twin].Name)
+	}
+}
+
+// secrets says of how many Secrets it is not known whether their values change.
+func (e *effects) secrets() {
+	if n := len(e.uncompared); n > 0 {
+		e.found = append(e.found, render.Finding{Severity: render.Info, Code: codeUncompared, Message: fmt.Sprintf(
+			"values of %s are on record and were not compared, for want of the key that the record was made with; changes of these values alone do not show: let state.secretKeyFile name the key, or compare two revisions of the source", count(n, "Secret"))})
 	}
 }
 

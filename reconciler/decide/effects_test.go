@@ -44,6 +44,59 @@ func TestEffectsOfNothing(t *testing.T) {
 	want(t, "of a removal", w.effects(fleet(2)), []string{})
 }
 
+// Without the key of the record all of a Secret is compared but its values, and people are told.
+func TestSecretsWithoutTheKeyOfTheRecord(t *testing.T) {
+	source := func(meta, rest string) string {
+		return fleet(2) + file("s.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: default"+meta+"}\n"+rest+"\n", policyFor("p", "Secret", everywhere))
+	}
+	const first = "type: Opaque\nstringData: {a: one, b: two}"
+	for name, c := range map[string]struct {
+		source string
+		change []string
+		lines  []string
+	}{
+		"a value":      {source("", "type: Opaque\nstringData: {a: other, b: two}"), nil, nil},
+		"a new key":    {source("", "type: Opaque\nstringData: {a: one, b: two, c: three}"), []string{"updated m1", "updated m2"}, []string{"c: 'hmac-sha256:'"}},
+		"no key left":  {source("", "type: Opaque"), []string{"updated m1", "updated m2"}, nil},
+		"a key less":   {source("", "type: Opaque\nstringData: {b: two}"), []string{"updated m1", "updated m2"}, nil},
+		"another type": {source("", "type: x/y\nstringData: {a: one, b: two}"), []string{"updated m1", "updated m2"}, []string{"type: x/y"}},
+		"a label":      {source(", labels: {team: a}", first), []string{"updated m1", "updated m2"}, []string{"team: a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.push(source("", first))
+			before := w.text("m1/default/secret_s")
+			previous := w.state
+			w.options.SecretKey = nil
+			d := w.push(c.source)
+			var changes []string
+			for _, row := range d.Works {
+				changes = append(changes, string(row.Change)+" "+row.Cluster)
+			}
+			want(t, "changes", changes, c.change)
+			after := w.text("m1/default/secret_s")
+			want(t, "the same text", after == before, c.change == nil)
+			for _, line := range c.lines {
+				if !strings.Contains(after, line) {
+					t.Errorf("%s is not in\n%s", line, after)
+				}
+			}
+			effects := d.Effects(previous)
+			effects = slices.DeleteFunc(effects, func(f render.Finding) bool { return f.Code == "immutable-field" }) // of the type
+			if name == "no key left" {
+				want(t, "effects", len(effects), 0)
+				return
+			}
+			want(t, "effects", len(effects), 1)
+			want(t, "severity", effects[0].Severity, render.Info)
+			want(t, "code", effects[0].Code, "secrets-not-compared")
+			if !strings.Contains(effects[0].Message, "1 Secret") {
+				t.Errorf("%s does not count", effects[0])
+			}
+		})
+	}
+}
+
 func TestFrozenFieldsAreToldOf(t *testing.T) {
 	source := func(objects ...string) string {
 		return fleet(2) + file("web.yaml", append(objects, policyFor("a", "Deployment", everywhere), policyFor("b", "Secret", everywhere), policyFor("c", "Service", everywhere), policyFor("d", "ConfigMap", everywhere))...)

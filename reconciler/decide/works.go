@@ -369,8 +369,15 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) reco
 		shown = work.Redact(o, w.Options.SecretKey)
 		if old, ok := w.Previous.Works[r.Path]; ok && len(w.Options.SecretKey) == 0 {
 			w.now.repeats = false
-			r.Hash, r.Text = old.Hash, old.Text
-			return r
+			before, err := shownObject(old)
+			if err != nil {
+				r.Hash, r.Text = old.Hash, old.Text // the record is damaged; others say so
+				return r
+			}
+			var values bool
+			if shown, values = work.Adopt(shown, before); values {
+				w.uncompared[id] = true
+			}
 		}
 	}
 	r.Text = func() []byte { return canonical.YAML(shown) }

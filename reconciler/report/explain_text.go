@@ -454,7 +454,7 @@ func (e *Explanation) Text(w io.Writer, s Style) error {
 	}
 	if len(e.Findings) > 0 {
 		fmt.Fprintf(w, "\n%s\n", s.paint(title, "Findings"))
-		Findings(w, s, e.Findings)
+		return Findings(w, s, e.Findings)
 	}
 	return nil
 }

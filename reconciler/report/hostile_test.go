@@ -215,3 +215,38 @@ func TestNobodyIsCalled(t *testing.T) {
 		}
 	}
 }
+
+// Lines of text are read by CI runners, too, some of which take orders from them.
+func TestTextGivesNoOrders(t *testing.T) {
+	for said, want := range map[string]string{
+		"::error file=x::forged.yaml": "./::error file=x::forged.yaml",
+		"##vso[task.complete]a.yaml":  "# #vso[task.complete]a.yaml",
+		"a ##[error]b.yaml":           "a # #[error]b.yaml",
+		"##teamcity[x].yaml":          "# #teamcity[x].yaml",
+		"a::b##c.yaml":                "a::b##c.yaml",
+	} {
+		var out bytes.Buffer
+		if err := report.Findings(&out, report.Style{}, []render.Finding{{Severity: render.Error, Code: "x", File: said, Message: "m"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); got != want+": error: x: m\n" {
+			t.Errorf("%s: %q", said, got)
+		}
+		out.Reset()
+		report.PrintDiff(&out, report.Style{}, "   "+said+"\n")
+		if got := out.String(); got != "   "+want+"\n" {
+			t.Errorf("a diff with %s: %q", said, got)
+		}
+		plan := planSaying(said)
+		plan.Works[0].Hunks = " " + said + "\n"
+		out.Reset()
+		if err := plan.Text(&out, report.Style{}, true); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "::") || strings.Contains(line, "##vso[") || strings.Contains(line, "##[") || strings.Contains(line, "##teamcity[") {
+				t.Errorf("an order: %s", line)
+			}
+		}
+	}
+}

@@ -10,10 +10,12 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // Plan is what a source would change.
@@ -298,6 +300,9 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 		changed[row.Path] = row.Change
 		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, path: row.Path}
 		before, after := previous.Works[row.Path], d.Next.Works[row.Path]
+		if work.IsSecret(row.ID) {
+			before, after = inWords(before, after)
+		}
 		w.before, w.after = before, after
 		k := [2]record.Hash{before.Hash, after.Hash}
 		if _, ok := known[k]; !ok {
@@ -320,6 +325,29 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 			p.Works = append(p.Works, Work{Cluster: w.Member, Resource: resource(w.ID), Change: decide.Unchanged})
 		}
 	}
+}
+
+// inWords are two versions of a Secret with words for their values.
+func inWords(before, after record.Work) (record.Work, record.Work) {
+	parse := func(w record.Work) (api.Object, error) {
+		if w.Text == nil {
+			return nil, nil
+		}
+		return canonical.Parse(w.Text())
+	}
+	old, errOld := parse(before)
+	next, errNext := parse(after)
+	if errOld != nil || errNext != nil {
+		return before, after // a record that is damaged stays as it is
+	}
+	old, next = work.Words(old, next)
+	if old != nil {
+		before.Text = func() []byte { return canonical.YAML(old) }
+	}
+	if next != nil {
+		after.Text = func() []byte { return canonical.YAML(next) }
+	}
+	return before, after
 }
 
 func text(w record.Work) string {

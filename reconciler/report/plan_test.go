@@ -225,20 +225,33 @@ func TestMarkdownTellsOfHeldDeletionsByReason(t *testing.T) {
 	}
 }
 
-func TestSecretsAreShownAsTheirDigests(t *testing.T) {
+func TestPlansSayWhichValuesOfASecretChange(t *testing.T) {
 	secret := func(v string) string {
-		return members + strings.Replace(policy(""), "kind: ConfigMap", "kind: Secret", 1) + "== s.yaml ==\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: default}\nstringData: {p: " + v + "}\n"
+		return members + strings.Replace(policy(""), "kind: ConfigMap", "kind: Secret", 1) + "== s.yaml ==\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: default}\nstringData: {p: " + v + ", same: correct-horse}\n"
 	}
-	plan := planOf(t, secret("hunter2"), secret("swordfish"), decide.Options{SecretKey: []byte("k")})
+	plan := planOf(t, secret("hunter2, gone: tr0ub4dor"), secret("swordfish, come: tr0ub4dor"), decide.Options{SecretKey: []byte("k")})
+	other, _ := json.Marshal(planOf(t, secret("hunter2, gone: tr0ub4dor"), secret("swordfish, come: tr0ub4dor"), decide.Options{SecretKey: []byte("l")}))
 	all, _ := json.Marshal(plan)
 	var text bytes.Buffer
 	plan.Text(&text, report.Style{}, true)
 	for _, got := range []string{string(all), text.String(), plan.Markdown()} {
-		if strings.Contains(got, "hunter2") || strings.Contains(got, "swordfish") {
-			t.Errorf("a value is shown:\n%s", got)
+		for _, value := range []string{"hunter2", "swordfish", "correct-horse", "tr0ub4dor", "hmac-sha256"} {
+			if strings.Contains(got, value) {
+				t.Errorf("%s is shown:\n%s", value, got)
+			}
 		}
-		if !strings.Contains(got, "hmac-sha256:") {
-			t.Errorf("the change is not shown:\n%s", got)
+		for _, line := range []string{"-  p: '(not shown: old)'", "+  p: '(not shown: new)'", "-  gone: (not shown)", "+  come: (not shown)", "   same: (not shown)"} {
+			if !strings.Contains(got, line) {
+				t.Errorf("%s is not shown:\n%s", line, got)
+			}
+		}
+	}
+	if !bytes.Equal(all, other) {
+		t.Errorf("the plan depends on the key:\n%s\n%s", all, other)
+	}
+	for _, s := range plan.Sides() {
+		if s.Before == s.After || strings.Contains(s.Before+s.After, "hmac-sha256") {
+			t.Errorf("for another program %s is\n%s\nand\n%s", s.Name, s.Before, s.After)
 		}
 	}
 }

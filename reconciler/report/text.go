@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,17 +15,20 @@ import (
 var severityColour = map[render.Severity]string{render.Error: bad, render.Warning: heed, render.Info: plain}
 
 // Findings prints one line each, as compilers do; on a terminal a long one goes on below.
-func Findings(w io.Writer, s Style, findings []render.Finding) {
+func Findings(w io.Writer, s Style, findings []render.Finding) error {
 	for _, f := range findings {
 		word, indent := string(f.Severity)+":", ""
 		for _, line := range wrap(flat(f.String()), max(0, s.Width-len(hangFinding)), nowhere) {
 			if before, after, ok := strings.Cut(line, word); ok && word != "" {
 				line, word = before+s.paint(severityColour[f.Severity], word)+after, ""
 			}
-			fmt.Fprintln(w, indent+line)
+			if _, err := fmt.Fprintln(w, indent+line); err != nil {
+				return err
+			}
 			indent = hangFinding
 		}
 	}
+	return nil
 }
 
 const hangFinding = "  "
@@ -32,7 +36,24 @@ const hangFinding = "  "
 // Flat is clean text on one line: what comes from users forges no line and no column.
 func Flat(s string) string { return flat(s) }
 
-func flat(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
+func flat(s string) string { return orderless(strings.Join(strings.Fields(clean(s)), " ")) }
+
+// order is how lines begin that a CI runner takes for orders, or what they have in them: "::error file=x::text" at the
+// beginning, behind blanks too, "##[error]text" and "##vso[task.complete]" anywhere.
+var order = regexp.MustCompile(`^\s*::|##[A-Za-z]*\[`)
+
+// orderless is a line that gives no orders. A file's name at its beginning is the same file's as before.
+func orderless(line string) string {
+	if !strings.Contains(line, "::") && !strings.Contains(line, "##") {
+		return line
+	}
+	return order.ReplaceAllStringFunc(line, func(o string) string {
+		if before, ok := strings.CutSuffix(o, "::"); ok {
+			return before + "./::"
+		}
+		return "# " + o[1:]
+	})
+}
 
 // invisible are characters that steer a terminal, turn the direction of text or show nothing, so that a text
 // is not what it looks like.
@@ -72,7 +93,7 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) error {
 func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer) error) error {
 	var parts []func() error // an empty line between two
 	if len(p.Findings) > 0 {
-		parts = append(parts, func() error { Findings(w, s, p.Findings); return nil })
+		parts = append(parts, func() error { return Findings(w, s, p.Findings) })
 	}
 	if len(p.Held) > 0 {
 		parts = append(parts, func() error { return p.held(w, s) })
@@ -162,7 +183,7 @@ func PrintDiff(w io.Writer, s Style, diff string) {
 		case strings.HasPrefix(line, "@@"):
 			code = plain
 		}
-		line = clean(strings.TrimSuffix(line, "\n"))
+		line = orderless(clean(strings.TrimSuffix(line, "\n")))
 		if code != "" {
 			line = s.paint(code, line)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -143,8 +144,18 @@ func (s *script) call(function string, results int, use func(*machine, []lua.LVa
 	if m.exhausted != "" {
 		failure.Reason = m.exhausted
 	}
+	if m.exhausted == "" && slices.ContainsFunc(arguments, isSecret) {
+		failure.Reason = "the script failed; what it says is not shown, since the object is a Secret"
+	}
 	failure.Reason = oneLine(failure.Reason, 1000)
 	return failure
+}
+
+// isSecret holds for Secrets: a script may put their values into its errors, in any form.
+func isSecret(argument any) bool {
+	o, ok := argument.(api.Object)
+	id := api.IDOf(o)
+	return ok && id.Group == "" && id.Kind == "Secret"
 }
 
 // defines reports whether running the script leaves the function behind.

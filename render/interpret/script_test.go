@@ -536,3 +536,28 @@ func TestHalfALetterIsNoText(t *testing.T) {
 		t.Errorf("Status: %v %s", err, diff)
 	}
 }
+
+// What a script says of a Secret may hold its values in any form.
+func TestErrorsKeepTheValuesOfSecrets(t *testing.T) {
+	for name, script := range map[string]string{
+		"error":    `function InterpretHealth(o) error("is " .. o.stringData.q) end`,
+		"reversed": `function InterpretHealth(o) error(string.reverse(o.stringData.q)) end`,
+		"field":    `function InterpretHealth(o) return o.stringData.q.x.y end`,
+		"answer":   `function InterpretHealth(o) return o.stringData.q end`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, problems := New([]*configv1alpha1.ResourceInterpreterCustomization{customization("c", "v1", "Secret", healthRule(script))})
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			_, err := i.Health(of("v1", "Secret", `{stringData: {q: hunter2}}`))
+			var failure *ScriptError
+			if !errors.As(err, &failure) || failure.Function != "InterpretHealth" {
+				t.Fatalf("error is %v", err)
+			}
+			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "2retnuh") || !strings.Contains(err.Error(), "Secret") {
+				t.Errorf("the message is %q", err)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -67,21 +68,23 @@ func run(fsys fs.FS, root string, changesSchema bool) (objects []api.Object, err
 	defer schema.Unlock()
 	resetSchema(false)
 	defer func() { resetSchema(changesSchema) }()
+	t := tree{fsys, map[string]bool{}}
+	told := func(message string) string { return discreet(hide(fsys, t.seen, cut(message))) }
 	defer func() {
 		if p := recover(); p != nil {
 			changesSchema = true // who knows
-			err = fmt.Errorf("kustomize broke down: %s", discreet(fmt.Sprint(p)))
+			err = fmt.Errorf("kustomize broke down: %s", told(fmt.Sprint(p)))
 		}
 	}()
 
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(tree{fsys}, "/"+root)
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(t, "/"+root)
 	if err != nil {
-		return nil, fmt.Errorf("%s", discreet(err.Error()))
+		return nil, errors.New(told(err.Error()))
 	}
 	for _, r := range built.Resources() {
 		o, err := content(&r.RNode)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.CurId(), err)
+			return nil, fmt.Errorf("%s: %s", r.CurId(), told(err.Error()))
 		}
 		objects = append(objects, o)
 	}
@@ -157,8 +160,15 @@ var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 var (
 	configText = regexp.MustCompile("(?s) with config: `.*`")
 	pairsText  = regexp.MustCompile(`(?s)loading KV pairs: .*`)
+	nodeText   = regexp.MustCompile(`(?s):?\s*node contents:.*`)
+	indexText  = regexp.MustCompile(`(?s)(is out of bounds) for value .*`)
 	patchText  = regexp.MustCompile(`\[patch: "(?:[^"\\]|\\.)*"\]`)
 )
+
+// cut is a message of kustomize without the values that it works on, which end those messages that have them.
+func cut(message string) string {
+	return indexText.ReplaceAllString(nodeText.ReplaceAllString(message, ""), "$1")
+}
 
 // discreet is a message of kustomize on one line, without the texts of patches and generators.
 func discreet(message string) string {

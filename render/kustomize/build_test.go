@@ -422,8 +422,88 @@ func TestMessagesKeepSecrets(t *testing.T) {
 	}
 }
 
+// What kustomize says of a Secret, or of what is made of one, has none of its values, and still says what is wrong.
+func TestMessagesKeepValuesOfSecrets(t *testing.T) {
+	const kept = `== s.yaml ==
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+data: {a: aHVudGVyMi1hYmNkZWZn, b: LXN3b3JkZmlzaA==}
+stringData: {q: hunter2-abcdefg, n: 4711}
+== c.yaml ==
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data: {k: v}
+== file ==
+hunter2-abcdefg
+second swordfish
+== lines ==
+a=hunter2-abcdefg
+`
+	for name, tc := range map[string]struct{ text, says string }{
+		"node contents": {"resources: [s.yaml]\npatches:\n- patch: |-\n    apiVersion: v1\n    kind: Secret\n    metadata: {name: s}\n    stringData: password=hunter2-abcdefg", "wrong node kind"},
+		"out of bounds": {"resources: [s.yaml, c.yaml]\nreplacements:\n- source: {kind: Secret, name: s, fieldPath: stringData.q, options: {delimiter: '-', index: 99}}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]", "99 is out of bounds"},
+		"a test fails":  {"resources: [s.yaml]\npatches:\n- target: {kind: Secret}\n  patch: |-\n    - op: test\n      path: /stringData/q\n      value: swordfish", "testing value"},
+		"a literal":     {"secretGenerator:\n- name: s\n  literals: ['q=hunter2-abcdefg']\nresources: [c.yaml]\nreplacements:\n- source: {kind: Secret, name: s, fieldPath: data.q, options: {delimiter: '-', index: 99}}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]", "99 is out of bounds"},
+		"a file":        {"secretGenerator:\n- name: s\n  files: [q=file]\nresources: [c.yaml]\nreplacements:\n- source: {kind: Secret, name: s, fieldPath: data.q.x}\n  targets:\n  - select: {kind: ConfigMap}\n    fieldPaths: [data.k]", "wrong node kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := source(kept)
+			tree["kustomization.yaml"] = &fstest.MapFile{Data: []byte(tc.text)}
+			_, _, err := Build(tree, ".")
+			if err == nil {
+				t.Fatal("the test is blind: the build is good")
+			}
+			for _, value := range []string{"hunter2", "aHVudG", "swordfish", "LXN3b3", "4711", "abcdefg", "password"} {
+				if strings.Contains(err.Error(), value) {
+					t.Errorf("%s is in %v", value, err)
+				}
+			}
+			if !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("Build says %v and not %s", err, tc.says)
+			}
+		})
+	}
+}
+
+// Every value of a Secret, of a patch of one and of a generator goes from messages, in whatever form it is quoted.
+func TestValuesAreHidden(t *testing.T) {
+	for text, values := range map[string][]string{
+		"kind: Secret\ndata: {a: aHVudGVyMg==}":                                     {"aHVudGVyMg==", "hunter2"},
+		"kind: Secret\nstringData: {a: hunter2}":                                    {"aHVudGVyMg==", "hunter2"},
+		"kind: Secret\nstringdata: {a: [{b: hunter2}]}":                             {"hunter2"},
+		"kind: Secret\nstringData: {a: 12345}":                                      {"12345"},
+		"kind: Secret\nstringData: {a: \"one two\\nthree\"}":                        {"one two", "three"},
+		"kind: Secret\nstringData: {a: hunter2-and-more}":                           {"hunter2..."},
+		"kind: List\nitems: [{kind: Secret, data: {a: hunter2}}]":                   {"hunter2"},
+		"a: b\n---\nkind: Secret\ndata: {a: hunter2}":                               {"hunter2"},
+		"kind: Secret\ndata:\n  a: hunter2\n b: [":                                  {"hunter2"},
+		"- {op: add, path: /data/a, value: hunter2}":                                {"hunter2"},
+		"patches: [{patch: '[{op: add, path: /stringData, value: {a: hunter2}}]'}]": {"hunter2"},
+		"patchesStrategicMerge: ['{kind: Secret, data: {a: hunter2}}']":             {"hunter2"},
+		"secretGenerator: [{literals: [a=hunter2, b='x=yz']}]":                      {"hunter2", "aHVudGVyMg==", "x=yz"},
+		"secretGenerator: [{literals: [hunter2]}]":                                  {"hunter2"},
+		"secretGenerator: [{files: [a=more/file, more/other]}]":                     {"swordfish", "plugh"},
+		"secretGenerator: [{envs: [more/lines]}, {env: more/others}]":               {"correct", "horse"},
+		"generators: ['{kind: SecretGenerator, literals: [a=hunter2]}']":            {"hunter2"},
+	} {
+		tree := source("== app/more/file ==\nswordfish\n== app/more/other ==\nplugh\n== app/more/lines ==\na=correct\n== app/more/others ==\nhorse\n")
+		tree["app/f.yaml"] = &fstest.MapFile{Data: []byte(text)}
+		for _, value := range values {
+			if got := hide(tree, map[string]bool{"app/f.yaml": true}, "it says ["+value+"]"); got != "it says [(redacted)]" {
+				t.Errorf("%s: %s", text, got)
+			}
+		}
+		const harmless = "it says kind, data and ab"
+		if got := hide(tree, map[string]bool{"app/f.yaml": true}, harmless); got != harmless {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 func TestTheTreeIsReadOnly(t *testing.T) {
-	tree := tree{source("== a/b.yaml ==\nx\n")}
+	tree := tree{source("== a/b.yaml ==\nx\n"), map[string]bool{}}
 	_, err := tree.Create("/x")
 	for _, err := range []error{err, tree.Mkdir("/x"), tree.MkdirAll("/x"), tree.RemoveAll("/a"), tree.WriteFile("/x", nil)} {
 		if !errors.Is(err, errReadOnly) {

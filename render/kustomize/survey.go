@@ -122,7 +122,7 @@ func (s *survey) open(dir, file string) (*page, *types.Kustomization) {
 	}
 	k := new(types.Kustomization)
 	if err := k.Unmarshal(data); err != nil {
-		p.refuse("", "%s", discreet(err.Error()))
+		p.refuse("", "%s", discreet(hide(s.fsys, map[string]bool{file: true}, err.Error())))
 		return p, nil
 	}
 	k.FixKustomization()

@@ -12,7 +12,10 @@ import (
 )
 
 // tree shows an fs.FS to kustomize, at "/" and read only. Nothing else exists.
-type tree struct{ fsys fs.FS }
+type tree struct {
+	fsys fs.FS
+	seen map[string]bool // the files that were read
+}
 
 // name is the path as fs.FS has it. "/.." is "/", so nothing leads out.
 func name(p string) string {
@@ -22,9 +25,13 @@ func name(p string) string {
 	return p
 }
 
-func (t tree) ReadFile(p string) ([]byte, error) { return read(t.fsys, name(p)) }
+func (t tree) ReadFile(p string) ([]byte, error) {
+	t.seen[name(p)] = true
+	return read(t.fsys, name(p))
+}
 
 func (t tree) Open(p string) (filesys.File, error) {
+	t.seen[name(p)] = true
 	f, err := t.fsys.Open(name(p))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/godwit-gitops/godwit/api"
 )
@@ -32,16 +33,81 @@ func Redact(o api.Object, key []byte) api.Object {
 			o[field] = secretPrefix
 			continue
 		}
-		redacted := make(map[string]any, len(values))
+		digests := make(map[string]any, len(values))
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			redacted[name] = digest(key, id.Namespace, id.Name, field, name, fmt.Sprint(values[name]))
+			digests[name] = digest(key, id.Namespace, id.Name, field, name, fmt.Sprint(values[name]))
 		}
-		o[field] = redacted
+		o[field] = digests
 	}
 	if metaText(o, "annotations", lastApplied) != "" {
 		o = withMeta(o, metaChange{field: "annotations", drop: []string{lastApplied}})
 	}
 	return o
+}
+
+// Adopt gives values of a Secret that was redacted without a key what stands for them in before, an earlier redaction
+// of it, so that all but its values can be compared. It tells whether there were any.
+func Adopt(o, before api.Object) (api.Object, bool) {
+	o, adopted := maps.Clone(o), false
+	each(o, before, func(values, old map[string]any, name string) {
+		if was := old[name]; values[name] == secretPrefix && redacted(was) {
+			values[name], adopted = was, true
+		}
+	})
+	return o, adopted
+}
+
+// What a person reads in place of a value: who has no key learns nothing from a digest, and one of a key made up for
+// the moment would be another one each time.
+const (
+	hiddenValue = "(not shown)"
+	hiddenOld   = "(not shown: old)"
+	hiddenNew   = "(not shown: new)"
+)
+
+// Words puts words in place of the digests in two versions of a Secret: they say what changed. Either may be nil.
+func Words(before, after api.Object) (api.Object, api.Object) {
+	wordsOf := func(o, other api.Object, changed string) api.Object {
+		o = maps.Clone(o)
+		each(o, other, func(values, others map[string]any, name string) {
+			switch was, ok := others[name]; {
+			case !redacted(values[name]):
+			case ok && was != values[name]:
+				values[name] = changed
+			default:
+				values[name] = hiddenValue
+			}
+		})
+		return o
+	}
+	return wordsOf(before, after, hiddenOld), wordsOf(after, before, hiddenNew)
+}
+
+// each calls do for each value of a Secret: with the map that it is in, which is the caller's to change, and the same
+// map of another Secret.
+func each(o, other api.Object, do func(values, others map[string]any, name string)) {
+	for field := range o {
+		if slices.Contains(notSecret, field) {
+			continue
+		}
+		values, ok := o[field].(map[string]any)
+		if !ok { // a field that was redacted as a whole
+			do(o, other, field)
+			continue
+		}
+		values = maps.Clone(values)
+		o[field] = values
+		others, _ := other[field].(map[string]any)
+		for name := range values {
+			do(values, others, name)
+		}
+	}
+}
+
+// redacted tells whether something stands for a value.
+func redacted(v any) bool {
+	s, ok := v.(string)
+	return ok && strings.HasPrefix(s, secretPrefix)
 }
 
 // notSecret are the fields of a Secret that hold no values. A field that is no field of it, such as
