@@ -27,6 +27,7 @@ const (
 	codeRecreate       = "recreate"
 	codeMemberLost     = "member-lost"
 	codeMemberGained   = "member-gained"
+	codeMemberChanged  = "member-changed"
 	codePolicyTakeover = "policy-takeover"
 	codePolicyLost     = "policy-lost"
 	codeFailoverLost   = "failover-lost"
@@ -34,6 +35,8 @@ const (
 	codeUncompared     = "secrets-not-compared"
 	// CodeNotPlaced is that of a workload that cannot be placed as wanted; its object is the template.
 	CodeNotPlaced = "not-placed"
+	// codeInterpreterChanged is that of Interpretation.
+	codeInterpreterChanged = "interpreter-changed"
 )
 
 // Effects are what a change does that the decision's rows do not say, for a person who is to agree to it:
@@ -246,6 +249,7 @@ func (e *effects) members() {
 	if len(e.previous.Members) == 0 {
 		return
 	}
+	e.repointed()
 	for _, name := range sortedKeys(e.Next.Members) {
 		old, next := e.previous.Members[name], e.Next.Members[name]
 		if next.DeletionTimestamp != nil || old != nil && old.DeletionTimestamp == nil {
@@ -302,6 +306,7 @@ func (e *effects) bindings() {
 		policy policy.Claim
 		words  string
 	}
+	held := e.heldOn()
 	names, order := map[about][]api.ID{}, []about{}
 	gather := func(code string, held *workv1alpha2.PolicyReference, words string, id api.ID) {
 		a := about{code: code, words: words}
@@ -318,7 +323,7 @@ func (e *effects) bindings() {
 		if next == nil || row.Change == Removed {
 			continue
 		}
-		e.notPlaced(row, old, next)
+		e.notPlaced(row, old, next, held[row.Template.Unversioned()])
 		if old == nil {
 			continue
 		}
@@ -405,7 +410,8 @@ func termsText(terms, but failover.Terms) string {
 }
 
 // notPlaced tells of a workload that finds no place, or too little, unless that was so before and nothing changes.
-func (e *effects) notPlaced(row BindingRow, old, next *workv1alpha2.ResourceBinding) {
+// Held are members where its deletion is held.
+func (e *effects) notPlaced(row BindingRow, old, next *workv1alpha2.ResourceBinding, held []string) {
 	if row.Failure == "" || old != nil && row.Change == Unchanged && scheduledReason(old) == row.Failure {
 		return
 	}
@@ -419,6 +425,8 @@ func (e *effects) notPlaced(row BindingRow, old, next *workv1alpha2.ResourceBind
 		stays = fmt.Sprintf("it stays on %s, %d of %d replicas", targetsText(next.Spec.Clusters), got, next.Spec.Replicas)
 	case len(next.Spec.Clusters) > 0:
 		stays = "it stays on " + targetsText(next.Spec.Clusters)
+	case len(held) > 0:
+		stays = "it " + stillRuns(held)
 	}
 	e.about(row.Template, render.Warning, CodeNotPlaced, nil, "%s: %s; %s", row.Failure, cmp.Or(row.Message, "it cannot be placed"), stays)
 }

@@ -153,3 +153,13 @@ func (s *Set) Unused(templates []policy.Template, members []affinity.Cluster) []
 	}
 	return append(findings, policy.Unmatched(rest, templates)...)
 }
+
+// Selecting names the policies of both kinds that select a template.
+func (s *Set) Selecting(id api.ID, labels map[string]string) []string {
+	var names []string
+	for _, p := range s.selectingTemplate(id, labels) {
+		names = append(names, p.source.ID.String())
+	}
+	slices.Sort(names)
+	return names
+}
