@@ -33,7 +33,8 @@ func newPlan() *cobra.Command {
 		Long: `plan decides on the source as "run" would and applies nothing. It needs no member to be reachable:
 facts of members come from Cluster manifests (status included) and the state branch.
 
-With --base and --head it compares two revisions of the source: what head changes over base.
+With --base and --head it compares two revisions of the source: what head changes over base. Findings that base has, too,
+are listed apart and do not fail the change.
 
 Its findings are those of "validate", and what the change does beside moving workloads: fields that cannot be
 changed in place, members that come and go, workloads that pass to another policy, find no place, or lose or
@@ -60,6 +61,8 @@ made with (state.secretKeyFile); --base with --head needs none.`,
 					return err
 				case after <= 0:
 					return fmt.Errorf("--after %s: is no time to come", after)
+				case ifs:
+					return errors.New("--fail-cluster plays the death of the members that it names, --what-if that of each alone: leave out one of them")
 				case base != "" || detailed:
 					return errors.New("--fail-cluster compares nothing: leave out --base and --detailed-exitcode")
 				case output == "sarif":
@@ -79,7 +82,7 @@ made with (state.secretKeyFile); --base with --head needs none.`,
 				return err
 			}
 			if output == "sarif" {
-				err = writeJSON(cmd.OutOrStdout(), report.SARIF(version, c.sourceRoot(), plan.Findings))
+				err = writeJSON(cmd.OutOrStdout(), plan.SARIF(version, c.sourceRoot()))
 			} else {
 				err = printPlan(cmd, plan, output)
 			}
@@ -140,6 +143,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 	previous := r.state
 	revisions := report.Revisions{Base: previous.Meta.Source.Commit}
 	var before *playing
+	var baseDecision *decide.Decision
 	if base != "" || ifs && revisions.Base != "" {
 		snapshot, err := src.At(ctx, cmp.Or(base, revisions.Base))
 		switch {
@@ -161,7 +165,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		if err != nil {
 			return nil, err
 		}
-		before.in.Memo = nil
+		before.in.Memo, baseDecision = nil, d
 		previous, revisions.Base, before.state = d.Next, string(before.in.Source.Revision), d.Next
 	}
 	d, err := c.decideOffline(ctx, src, snapshot, previous, memo)
@@ -171,6 +175,9 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 	revisions.Head = string(snapshot.Revision)
 	keep(previous, d.Works)
 	plan := report.New(d, previous, revisions)
+	if baseDecision != nil {
+		plan.Since(baseDecision, d)
+	}
 	if ifs {
 		in, err := c.input(ctx, src, snapshot, d.Next)
 		if err != nil {

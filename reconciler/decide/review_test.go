@@ -119,6 +119,7 @@ func TestMembersThatAreReachedOtherwiseAreToldOf(t *testing.T) {
 	for _, tt := range []struct{ name, annotations, spec, want string }{
 		{"nothing", "", "", ""},
 		{"a label's neighbour", "example.com/a: b", "", ""},
+		{"taints that a policy put there", "godwit.dev/policy-taints: other", "", ""},
 		{"a place", "", "region: r, ", ""},
 		{"a taint", "", "taints: [{key: k, effect: NoSchedule}], ", ""},
 		{"a context", "godwit.dev/kubeconfig-context: other", "", "metadata.annotations[godwit.dev/kubeconfig-context]: changes: " + is},

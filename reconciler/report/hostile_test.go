@@ -32,15 +32,19 @@ func planSaying(s string) *report.Plan {
 			{Namespace: "default", Name: s, Resource: runs, Change: decide.Unchanged, Failure: "Unschedulable", Message: s},
 		},
 		Unbound: []report.Unbound{{Resource: resource, Message: s}},
-		Works:   []report.Work{{Cluster: s, Resource: resource, Change: decide.Updated, Hunks: "+" + s + "\n " + s + "\n"}},
-		Held:    []report.Held{{Cluster: s, Resource: resource, Message: s}},
-		Findings: []render.Finding{
-			{Severity: render.Error, Code: "x", File: s, Line: 1, Object: s, Message: s},
-			{Severity: render.Info, Code: "x", File: s, Object: s, Message: s},
+		Works: []report.Work{
+			{Cluster: s, Resource: resource, Change: decide.Updated, Hunks: "+" + s + "\n " + s + "\n"},
+			{Cluster: s, Resource: resource, Change: decide.Removed, Stays: true},
+		},
+		Held: []report.Held{{Cluster: s, Resource: resource, Message: s}},
+		Findings: []report.Finding{
+			{Finding: render.Finding{Severity: render.Error, Code: "x", File: s, Line: 1, Object: s, Message: s}},
+			{Finding: render.Finding{Severity: render.Info, Code: "x", File: s, Object: s, Message: s}},
+			{Finding: render.Finding{Severity: render.Warning, Code: "y", File: s, Object: s, Message: s}, Known: true},
 		},
 		Summary: report.Summary{Bindings: map[decide.Change]int{decide.Moved: 1}, Works: map[decide.Change]int{decide.Updated: 1}},
 		WhatIf: &report.WhatIf{Clusters: []report.WhatIfCluster{{Cluster: s, Brake: s, Changes: []report.WhatIfChange{
-			{Resource: resource, Worse: true, Before: "moves", After: "stays", Message: s},
+			{Resource: resource, Worse: true, Before: "moves", After: "stays", MissingAfter: 2, Message: s},
 		}}}},
 	}
 }
@@ -164,7 +168,7 @@ func steering(s string) string {
 func TestTextIsShownAsItIs(t *testing.T) {
 	for _, s := range []string{`a\|b`, `a\&b \\ c\<d>`, "*a* _b_ `c` ~~d~~", "&lt;b&gt; &#64;", "[a](b) ![c](d)", "a|b", "$x$", "it's \"quoted\"", "nginx:1.25@x 50 % a:b"} {
 		var page bytes.Buffer
-		plan := &report.Plan{Findings: []render.Finding{{Severity: render.Warning, Code: "w", Object: s, Message: s}}}
+		plan := &report.Plan{Findings: []report.Finding{{Finding: render.Finding{Severity: render.Warning, Code: "w", Object: s, Message: s}}}}
 		if err := goldmark.Convert([]byte(plan.Markdown()), &page); err != nil {
 			t.Fatal(err)
 		}

@@ -25,12 +25,13 @@ type Loss struct {
 	Summary  LossSummary   `json:"summary"`
 }
 
-// LossBinding is a workload that runs on one of them.
+// LossBinding is an object that runs on one of them.
 type LossBinding struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name"`
 	Resource  Resource `json:"resource"`
-	// Outcome is moves, partly or stays.
+	// Outcome is moves, where it leaves the dead and nothing is missing then; partly, where some of it does,
+	// or it leaves and less of it runs than before, as of a copy that nothing replaces; or stays.
 	Outcome string `json:"outcome"`
 	// At is when it begins to move, as 1m0s from now; empty if it does not.
 	At string `json:"at,omitempty"`
@@ -39,6 +40,8 @@ type LossBinding struct {
 	Clusters []Target `json:"clusters"`
 	// Lost are the clusters among them that are dead.
 	Lost []string `json:"lost,omitempty"`
+	// Missing are the replicas that run before and not then; of a kind that has none, the copies.
+	Missing int `json:"missing,omitempty"`
 	// Message says why it moves when it does, or why it does not.
 	Message string `json:"message"`
 }
@@ -88,7 +91,12 @@ func NewLoss(clusters []string, after time.Duration, before *record.State, r *si
 		if moved {
 			b.At = at.String()
 		}
+		b.Missing = max(0, b.size(b.Previous)-b.size(slices.DeleteFunc(slices.Clone(b.Clusters), func(t Target) bool { return slices.Contains(b.Lost, t.Name) })))
 		switch {
+		case len(b.Lost) == 0 && b.Missing > 0:
+			b.Outcome = "partly"
+			b.Message = strings.TrimPrefix(b.Message+"; nothing replaces "+lost(b.Missing, b.counted())+" of "+fmt.Sprint(b.size(b.Previous)), "; ")
+			l.Summary.Partly++
 		case len(b.Lost) == 0:
 			b.Outcome = "moves"
 			l.Summary.Moves++
@@ -102,6 +110,34 @@ func NewLoss(clusters []string, after time.Duration, before *record.State, r *si
 		l.Bindings = append(l.Bindings, b)
 	}
 	return l
+}
+
+// counted tells whether it has replicas.
+func (b LossBinding) counted() bool {
+	return slices.ContainsFunc(b.Previous, func(t Target) bool { return t.Replicas > 0 })
+}
+
+// size is how much of it runs on members.
+func (b LossBinding) size(targets []Target) int {
+	if !b.counted() {
+		return len(targets)
+	}
+	n := 0
+	for _, t := range targets {
+		n += int(t.Replicas)
+	}
+	return n
+}
+
+// lost is so much of an object, in words; counted tells whether it has replicas.
+func lost(n int, counted bool) string {
+	switch {
+	case counted:
+		return plural(n, "replica")
+	case n == 1:
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
 }
 
 // why says why a workload does not leave the dead members.
@@ -123,7 +159,7 @@ func (l *Loss) why(row decide.BindingRow) string {
 // Text prints it for people. A reason that several workloads share is told once, below the table.
 func (l *Loss) Text(w io.Writer, s Style) error {
 	if l.Brake != "" {
-		if err := prose(w, s, "", "  ", heed, "No workload moves: "+flat(l.Brake)+"."); err != nil {
+		if err := prose(w, s, "", "  ", heed, "Nothing moves: "+flat(l.Brake)+"."); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -133,7 +169,7 @@ func (l *Loss) Text(w io.Writer, s Style) error {
 		for _, b := range l.Bindings {
 			notes.count(b.Message)
 		}
-		rows := [][]string{{"WORKLOAD", "OUTCOME", "AT", "BEFORE", "AFTER", "WHY"}}
+		rows := [][]string{{"OBJECT", "OUTCOME", "AT", "BEFORE", "AFTER", "WHY"}}
 		for _, b := range l.Bindings {
 			rows = append(rows, []string{b.Resource.String(), b.Outcome, cmp.Or(b.At, "-"), targetsText(b.Previous), l.then(b), notes.of(b.Message)})
 		}
@@ -163,7 +199,7 @@ func (l *Loss) then(b LossBinding) string {
 // Line sums it up.
 func (l *Loss) Line() string {
 	s := l.Summary
-	return fmt.Sprintf("If %s died now: %d of %d workloads there would move, %d in part, %d would stay.",
+	return fmt.Sprintf("If %s died now: %d of %d objects there would move, %d in part, %d would stay.",
 		strings.Join(l.Clusters, ", "), s.Moves, s.Moves+s.Partly+s.Stays, s.Partly, s.Stays)
 }
 
@@ -172,10 +208,10 @@ func (l *Loss) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**\n", cell(l.Line()))
 	if l.Brake != "" {
-		fmt.Fprintf(&b, "\nNo workload moves: %s.\n", cell(l.Brake))
+		fmt.Fprintf(&b, "\nNothing moves: %s.\n", cell(l.Brake))
 	}
 	if len(l.Bindings) > 0 {
-		b.WriteString("\n| workload | outcome | at | before | after | why |\n| --- | --- | --- | --- | --- | --- |\n")
+		b.WriteString("\n| object | outcome | at | before | after | why |\n| --- | --- | --- | --- | --- | --- |\n")
 		for _, r := range l.Bindings {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", cell(r.Resource.String()), r.Outcome, cmp.Or(r.At, "-"), cell(targetsText(r.Previous)), cell(l.then(r)), cell(r.Message))
 		}

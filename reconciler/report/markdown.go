@@ -32,6 +32,7 @@ func (p *Plan) Markdown() string {
 	p.markdownUnbound(d)
 	p.markdownWhatIf(d)
 	p.markdownNotes(d)
+	p.markdownKnown(d)
 	p.markdownWorks(d)
 	return d.String()
 }
@@ -179,17 +180,27 @@ func quiet(s string, calls ...*regexp.Regexp) string {
 
 // headline is what changes, in a few words.
 func (p *Plan) headline() string {
-	if !p.Changes() {
-		return "nothing changes"
-	}
 	var words []string
+	if n := p.newErrors(); n > 0 {
+		words = append(words, plural(n, "error"))
+	}
+	if !p.Changes() {
+		return strings.Join(append(words, "nothing changes"), ", ")
+	}
+	errors := len(words)
 	for _, c := range changeOrder {
 		if n := p.Summary.Bindings[c]; n > 0 && c != decide.Unchanged {
 			words = append(words, fmt.Sprintf("%d %s", n, c))
 		}
 	}
-	if len(words) == 0 {
-		return "no workload changes, other objects do"
+	if len(words) == errors {
+		what := "members do"
+		for change, n := range p.Summary.Works {
+			if change != decide.Unchanged && n > 0 {
+				what = "other objects do"
+			}
+		}
+		words = append(words, "no workload changes", what)
 	}
 	return strings.Join(words, ", ")
 }
@@ -197,8 +208,11 @@ func (p *Plan) headline() string {
 // sentence is what the plan comes to on the members.
 func (p *Plan) sentence() string {
 	members := map[string]bool{}
-	works := 0
+	works, stay := 0, 0
 	for _, w := range p.Works {
+		if w.Stays {
+			stay++
+		}
 		if w.Change != decide.Unchanged {
 			members[w.Cluster] = true
 			works++
@@ -207,6 +221,9 @@ func (p *Plan) sentence() string {
 	text := "Nothing changes on any member."
 	if works > 0 {
 		text = fmt.Sprintf("%s on %s: %s.", plural(works, "object"), plural(len(members), "member"), counts(p.Summary.Works, decide.Removed, decide.Added, decide.Updated))
+	}
+	if stay > 0 {
+		text += fmt.Sprintf(" Removed and left on its member: %d.", stay)
 	}
 	if p.Summary.ReplicasMoved > 0 {
 		text += fmt.Sprintf(" Replicas that move: %d.", p.Summary.ReplicasMoved)
@@ -245,7 +262,7 @@ var severityOrder = []render.Severity{render.Error, render.Warning, render.Info}
 func (p *Plan) markdownWarnings(d *document) {
 	l := list{head: "\n#### Watch out\n\n", percent: 50, more: "- … and more that is not shown: %s\n"}
 	for _, severity := range []render.Severity{render.Error, render.Warning} {
-		for _, f := range p.Findings {
+		for _, f := range p.found(false) {
 			if f.Severity == severity && (f.Code != decide.CodeDeletionHeld || len(p.Held) == 0) {
 				l.items = append(l.items, item{string(severity) + "s", func() string { return markdownFinding(f) }})
 			}
@@ -299,12 +316,26 @@ const shownHeld = 10
 
 func (p *Plan) markdownNotes(d *document) {
 	l := list{tail: "\n</details>\n", percent: 25, more: "- … and %s more\n"}
-	for _, f := range p.Findings {
+	for _, f := range p.found(false) {
 		if f.Severity == render.Info {
 			l.items = append(l.items, item{"notes", func() string { return markdownFinding(f) }})
 		}
 	}
 	l.head = fmt.Sprintf("\n<details><summary>Notes (%d)</summary>\n\n", len(l.items))
+	d.list(l)
+}
+
+// markdownKnown are findings that the change is not to blame for.
+func (p *Plan) markdownKnown(d *document) {
+	l := list{tail: "\n</details>\n", percent: 25, more: "- … and %s more\n"}
+	for _, severity := range severityOrder {
+		for _, f := range p.found(true) {
+			if f.Severity == severity && (f.Code != decide.CodeDeletionHeld || len(p.Held) == 0) {
+				l.items = append(l.items, item{"findings", func() string { return markdownFinding(f) }})
+			}
+		}
+	}
+	l.head = fmt.Sprintf("\n<details><summary>Were there before (%d)</summary>\n\n", len(l.items))
 	d.list(l)
 }
 
@@ -364,7 +395,7 @@ func shortTargets(targets, other []Target) string {
 
 // why is the last column. What a warning says is not said again.
 func (p *Plan) why(b Binding) string {
-	warned := func(f render.Finding) bool {
+	warned := func(f Finding) bool {
 		return f.Code == decide.CodeNotPlaced && f.Object == b.Resource.String()
 	}
 	switch m := b.message(); {
@@ -409,6 +440,8 @@ const (
 // markdownWorks shows each diff once, with the members it is for.
 func (p *Plan) markdownWorks(d *document) {
 	groups := p.changes()
+	p.markdownReleased(d, groups)
+	groups = slices.DeleteFunc(groups, func(g *same) bool { return g.Stays })
 	l := list{head: "\n#### Diffs\n\n", percent: 100, more: "… and diffs that are not shown: %s\n"}
 	limit := shownDiff
 	if len(groups) > 0 {
@@ -423,6 +456,19 @@ func (p *Plan) markdownWorks(d *document) {
 			return fmt.Sprintf("<details><summary>%s %s on %s</summary>\n\n%sdiff\n%s%s\n\n</details>\n\n",
 				g.Change, code(g.Resource.String()), cell(some(g.members)), fence, diff, fence)
 		}})
+	}
+	d.list(l)
+}
+
+// markdownReleased are objects that godwit lets go of and does not delete: there is no diff to read.
+func (p *Plan) markdownReleased(d *document, groups []*same) {
+	l := list{head: "\n#### Released\n\n", percent: 25, more: "- … and %s more\n"}
+	for _, g := range groups {
+		if g.Stays {
+			l.items = append(l.items, item{"objects", func() string {
+				return fmt.Sprintf("- %s %s on %s%s\n", g.word(), code(g.Resource.String()), cell(some(g.members)), staysThere)
+			}})
+		}
 	}
 	d.list(l)
 }

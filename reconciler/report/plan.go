@@ -14,7 +14,6 @@ import (
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
-	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -26,11 +25,14 @@ type Plan struct {
 	Works    []Work    `json:"works"`
 	Held     []Held    `json:"held,omitempty"`
 	// Hydrated are the members among those that change whose works others apply, from the state branch.
-	Hydrated []string         `json:"hydrated,omitempty"`
-	Findings []render.Finding `json:"findings"`
-	Summary  Summary          `json:"summary"`
+	Hydrated []string  `json:"hydrated,omitempty"`
+	Findings []Finding `json:"findings"`
+	Summary  Summary   `json:"summary"`
 	// WhatIf is only there where it is asked for.
 	WhatIf *WhatIf `json:"whatIf,omitempty"`
+
+	compared bool // with the findings of what it changes
+	fleet    bool // members come, go, or are reached otherwise
 }
 
 // Revisions are the commits compared; empty where there is none.
@@ -98,6 +100,8 @@ type Work struct {
 	Cluster  string        `json:"cluster"`
 	Resource Resource      `json:"resource"`
 	Change   decide.Change `json:"change"`
+	// Stays: its file goes, and the object stays on the member.
+	Stays bool `json:"stays,omitempty"`
 	// Hunks are the diff without its first two lines, which name the member's file. The same text is the
 	// same for all members. Hunks is empty where nothing changes.
 	Hunks         string `json:"-"`
@@ -135,6 +139,14 @@ type same struct {
 	members []string
 }
 
+// word is what happens to the object on the member, for people.
+func (s *same) word() string {
+	if s.Stays {
+		return "released"
+	}
+	return string(s.Change)
+}
+
 // changeOrder is what a reviewer reads first.
 var changeOrder = []decide.Change{decide.Removed, decide.Moved, decide.Scaled, decide.Added, decide.Updated, decide.Unchanged}
 
@@ -156,6 +168,7 @@ func (p *Plan) changed(all bool) []Binding {
 func (p *Plan) changes() []*same {
 	type key struct {
 		change   decide.Change
+		stays    bool
 		resource Resource
 		hunks    string
 	}
@@ -165,7 +178,7 @@ func (p *Plan) changes() []*same {
 		if w.Change == decide.Unchanged {
 			continue
 		}
-		k := key{w.Change, w.Resource, w.Hunks}
+		k := key{w.Change, w.Stays, w.Resource, w.Hunks}
 		g := known[k]
 		if g == nil {
 			g = &same{Work: w}
@@ -193,8 +206,11 @@ type Summary struct {
 	ReplicasMoved int `json:"replicasMoved"`
 }
 
-// Changes tells whether anything is added, removed, moved, scaled or updated.
+// Changes tells whether anything is added, removed, moved, scaled or updated, members among it.
 func (p *Plan) Changes() bool {
+	if p.fleet {
+		return true
+	}
 	for change, n := range p.Summary.Bindings {
 		if change != decide.Unchanged && n > 0 {
 			return true
@@ -208,10 +224,8 @@ func (p *Plan) Changes() bool {
 	return false
 }
 
-// Errors tells whether a finding is an error.
-func (p *Plan) Errors() bool {
-	return slices.ContainsFunc(p.Findings, func(f render.Finding) bool { return f.Severity == render.Error })
-}
+// Errors tells whether a finding that was not there before is an error.
+func (p *Plan) Errors() bool { return p.newErrors() > 0 }
 
 // New is the plan of a decision made on previous. What a change does beside its rows, as to policies, members
 // and failover, is among the findings.
@@ -220,11 +234,12 @@ func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
 		previous = record.New()
 	}
 	p := &Plan{
-		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: append(append([]render.Finding{}, d.Findings...), d.Effects(previous)...),
+		Source: r, Bindings: []Binding{}, Unbound: []Unbound{}, Works: []Work{}, Findings: []Finding{},
 		Summary: Summary{Bindings: map[decide.Change]int{}, Works: map[decide.Change]int{}},
 	}
+	messages := d.Messages(previous)
 	for _, row := range d.Bindings {
-		p.binding(row)
+		p.binding(row, messages[row.Key])
 	}
 	for _, u := range d.Unbound {
 		p.Unbound = append(p.Unbound, Unbound{resource(u.Template), u.Message})
@@ -233,7 +248,9 @@ func New(d *decide.Decision, previous *record.State, r Revisions) *Plan {
 		p.Held = append(p.Held, Held{h.Cluster, resource(h.ID), h.Message})
 	}
 	p.works(d, previous)
-	slices.SortFunc(p.Findings, render.Finding.Compare)
+	effects := d.Effects(previous)
+	p.fleet = slices.ContainsFunc(effects, decide.AboutMember)
+	p.find(slices.Concat(d.Findings, effects))
 	slices.SortFunc(p.Bindings, func(a, b Binding) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource.Kind, b.Resource.Kind), cmp.Compare(a.Name, b.Name))
 	})
@@ -256,11 +273,11 @@ func (r Resource) id() api.ID {
 	return record.ObjectRef(r).ID()
 }
 
-func (p *Plan) binding(row decide.BindingRow) {
+func (p *Plan) binding(row decide.BindingRow, message string) {
 	b := Binding{
 		Namespace: row.Key.Namespace, Name: row.Key.Name, Resource: resource(row.Template), Change: row.Change,
 		Previous: sortedTargets(row.Previous), Clusters: sortedTargets(row.Clusters),
-		Failure: row.Failure, DependencyOf: row.DependencyOf, Message: row.Message,
+		Failure: row.Failure, DependencyOf: row.DependencyOf, Message: message,
 	}
 	if row.Policy != nil {
 		b.Policy = &Policy{row.Policy.Kind, row.Policy.Namespace, row.Policy.Name}
@@ -298,7 +315,7 @@ func (p *Plan) works(d *decide.Decision, previous *record.State) {
 	known := map[[2]record.Hash]string{} // hunks by the hashes of the texts
 	for _, row := range d.Works {
 		changed[row.Path] = row.Change
-		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, path: row.Path}
+		w := Work{Cluster: row.Cluster, Resource: resource(row.ID), Change: row.Change, Stays: d.Stays(previous, row), path: row.Path}
 		before, after := previous.Works[row.Path], d.Next.Works[row.Path]
 		if work.IsSecret(row.ID) {
 			before, after = inWords(before, after)

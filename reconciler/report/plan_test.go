@@ -302,7 +302,7 @@ func bigPlan(n int, text string) *report.Plan {
 			p.Works = append(p.Works, report.Work{Cluster: "m1", Resource: r, Change: work, Hunks: "+" + text + "\n"})
 			p.Summary.Works[work]++
 		}
-		p.Findings = append(p.Findings, render.Finding{Severity: render.Warning, Code: "w", File: name, Message: text}, render.Finding{Severity: render.Info, Code: "i", File: name, Message: text})
+		p.Findings = append(p.Findings, report.Finding{Finding: render.Finding{Severity: render.Warning, Code: "w", File: name, Message: text}}, report.Finding{Finding: render.Finding{Severity: render.Info, Code: "i", File: name, Message: text}})
 		p.Unbound = append(p.Unbound, report.Unbound{Resource: report.Resource{Kind: "Secret", Name: name}, Message: text})
 		p.WhatIf.Clusters = append(p.WhatIf.Clusters, report.WhatIfCluster{Cluster: name, Changes: []report.WhatIfChange{{Resource: report.Resource{Kind: "Secret", Name: name}, Worse: true, Before: "moves", After: "stays", Message: text}}})
 	}
@@ -350,7 +350,7 @@ func TestMarkdownSaysWhatItCuts(t *testing.T) {
 				{"updated workloads", `(?m)^\| <code>ConfigMap [^|]*\| updated \|[^|]*\|[^|]*\|[^|]*\|$`, `workloads: .*?(\d+) updated`},
 				{"unbound", `(?m)^- <code>Secret `, `(\d+) templates`},
 				{"members", `(?m)^\| <code>c\d{4}</code> \| 0 \| 0 \| 0 \| 1 \|$`, `(\d+) members`},
-				{"worse", `(?m)^- <code>c\d{4}</code>, `, `(\d+) workloads`},
+				{"worse", `(?m)^- <code>c\d{4}</code>, `, `… and (\d+) objects`},
 				{"notes", `(?m)^- :information_source: `, `(\d+) notes`},
 				{"removed works", `<summary>removed `, `not shown: .*?(\d+) removed`},
 				{"added works", `<summary>added `, `diffs that are not shown: .*?(\d+) added`},
@@ -394,7 +394,7 @@ func TestMarkdownFoldsEqualDiffs(t *testing.T) {
 func TestTextIsOneLinePerRow(t *testing.T) {
 	plan := &report.Plan{Bindings: []report.Binding{{Name: "a\nforged", Change: decide.Added, Message: "x\ty\nz"}},
 		Unbound:  []report.Unbound{{Resource: report.Resource{Kind: "ConfigMap", Name: "b\nforged"}, Message: "m\nforged"}},
-		Findings: []render.Finding{{Severity: render.Error, Message: "first\nforged: error: x"}}}
+		Findings: []report.Finding{{Finding: render.Finding{Severity: render.Error, Message: "first\nforged: error: x"}}}}
 	var got bytes.Buffer
 	plan.Text(&got, report.Style{}, false)
 	for line := range strings.Lines(got.String()) {

@@ -20,6 +20,27 @@ const noFile = "godwit.yaml"
 // SARIF is findings in the form that code scanning reads (SARIF 2.1.0), with the fields that forges ask for. Their
 // files are below root, a path of the repository; empty means that they are at its top.
 func SARIF(version, root string, findings []render.Finding) any {
+	return sarif(version, root, findings, func(int) string { return "" })
+}
+
+// SARIF is that of the plan's findings. Where it was compared, each says whether it was there before.
+func (p *Plan) SARIF(version, root string) any {
+	findings := make([]render.Finding, len(p.Findings))
+	for i, f := range p.Findings {
+		findings[i] = f.Finding
+	}
+	return sarif(version, root, findings, func(i int) string {
+		switch {
+		case !p.compared:
+			return ""
+		case p.Findings[i].Known:
+			return "unchanged"
+		}
+		return "new"
+	})
+}
+
+func sarif(version, root string, findings []render.Finding, state func(int) string) any {
 	position := map[string]int{}
 	rules := []sarifRule{}
 	for _, f := range findings {
@@ -39,12 +60,12 @@ func SARIF(version, root string, findings []render.Finding) any {
 	}
 	results := []sarifResult{}
 	seen := map[string]int{}
-	for _, f := range findings {
+	for i, f := range findings {
 		message := f.Message
 		if f.Object != "" {
 			message = f.Object + ": " + message
 		}
-		result := sarifResult{RuleID: f.Code, RuleIndex: position[f.Code], Level: sarifLevel[f.Severity], Message: sarifText{clean(message)}}
+		result := sarifResult{RuleID: f.Code, RuleIndex: position[f.Code], Level: sarifLevel[f.Severity], Message: sarifText{clean(message)}, State: state(i)}
 		location := sarifLocation{}
 		uri := fileURI(root, f.File)
 		location.Physical.Artifact.URI, location.Physical.Artifact.Base = uri, "%SRCROOT%"
@@ -102,6 +123,7 @@ type (
 		RuleIndex    int             `json:"ruleIndex"`
 		Level        string          `json:"level"`
 		Message      sarifText       `json:"message"`
+		State        string          `json:"baselineState,omitempty"`
 		Locations    []sarifLocation `json:"locations"`
 		Fingerprints struct {
 			Line string `json:"primaryLocationLineHash"`

@@ -241,7 +241,7 @@ func TestAReasonThatRowsShareIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-WORKLOAD    OUTCOME   AT   BEFORE   AFTER     WHY
+OBJECT      OUTCOME   AT   BEFORE   AFTER     WHY
 Service a   stays     -    -        nowhere   [1]
 Service b   stays     -    -        nowhere   short
 Service c   stays     -    -        nowhere   [1]
@@ -250,7 +250,7 @@ Service e   stays     -    -        nowhere   m1: the member is unreachable; the
 
 [1] m1: the member is unreachable; the policy does not ask to leave members that are down
 
-If m1 died now: 1 of 4 workloads there would move, 0 in part, 3 would stay.
+If m1 died now: 1 of 4 objects there would move, 0 in part, 3 would stay.
 `
 	if diff := cmp.Diff(want, "\n"+got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -79,9 +79,15 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) error {
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			line := fmt.Sprintf("%s %s on %s", g.Change, flat(g.Resource.String()), flat(some(g.members)))
+			line := fmt.Sprintf("%s %s on %s", g.word(), flat(g.Resource.String()), flat(some(g.members)))
+			if g.Stays {
+				line += staysThere
+			}
 			if err := prose(w, s, "", "  ", title, line); err != nil {
 				return err
+			}
+			if g.Stays {
+				continue
 			}
 			PrintDiff(w, s, g.Diff())
 		}
@@ -89,11 +95,24 @@ func (p *Plan) Text(w io.Writer, s Style, wide bool) error {
 	})
 }
 
+// staysThere is said of what is only released.
+const staysThere = " (stays on the member)"
+
 // TextAround is Text where somebody else shows the diffs of works, if there are any.
 func (p *Plan) TextAround(w io.Writer, s Style, wide bool, diffs func(io.Writer) error) error {
 	var parts []func() error // an empty line between two
 	if len(p.Findings) > 0 {
-		parts = append(parts, func() error { return Findings(w, s, p.Findings) })
+		parts = append(parts, func() error {
+			if err := Findings(w, s, p.found(false)); err != nil {
+				return err
+			}
+			known := p.found(true)
+			if len(known) == 0 {
+				return nil
+			}
+			fmt.Fprintln(w, "were there before:")
+			return Findings(w, s, known)
+		})
 	}
 	if len(p.Held) > 0 {
 		parts = append(parts, func() error { return p.held(w, s) })
@@ -199,10 +218,14 @@ const hydrated = "Argo CD or Flux applies this from works/ of the state branch, 
 
 // Line sums the plan up.
 func (p *Plan) Line() string {
-	return fmt.Sprintf("bindings: %s; works: %s; replicas moved: %d; unbound: %d; findings: %d",
+	line := fmt.Sprintf("bindings: %s; works: %s; replicas moved: %d; unbound: %d; findings: %d",
 		counts(p.Summary.Bindings, decide.Added, decide.Removed, decide.Moved, decide.Scaled, decide.Updated, decide.Unchanged),
 		counts(p.Summary.Works, decide.Added, decide.Removed, decide.Updated, decide.Unchanged),
 		p.Summary.ReplicasMoved, len(p.Unbound), len(p.Findings))
+	if known := len(p.found(true)); known > 0 {
+		line += fmt.Sprintf(", of which were there before: %d", known)
+	}
+	return line
 }
 
 func counts(n map[decide.Change]int, order ...decide.Change) string {

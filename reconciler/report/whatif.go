@@ -18,23 +18,29 @@ type WhatIfCluster struct {
 	Cluster string      `json:"cluster"`
 	Brake   string      `json:"brake,omitempty"`
 	Summary LossSummary `json:"summary"`
-	// Changes are workloads for which it would be otherwise than before the plan: worse ones first.
+	// Changes are objects for which it would be otherwise than before the plan: worse ones first.
 	Changes []WhatIfChange `json:"changes,omitempty"`
 }
 
-// WhatIfChange is a workload whose lot changes.
+// WhatIfChange is an object whose lot changes.
 type WhatIfChange struct {
 	Resource Resource `json:"resource"`
-	// Worse: it would lose more than before. What comes anew and would stay there is worse, too.
+	// Worse: it would lose more than before, also where the word is the same. What comes anew and would stay
+	// there is worse, too.
 	Worse bool `json:"worse"`
 	// Before and After are moves, partly, stays, or elsewhere where it does not run on the member.
 	Before string `json:"before"`
 	After  string `json:"after"`
+	// MissingBefore and MissingAfter are the replicas that would not run any more or, with Copies, the copies of what
+	// has no replicas.
+	MissingBefore int  `json:"missingBefore,omitempty"`
+	MissingAfter  int  `json:"missingAfter,omitempty"`
+	Copies        bool `json:"copies,omitempty"`
 	// Message says why After.
 	Message string `json:"message,omitempty"`
 }
 
-// elsewhere is the outcome of a workload that does not run on the member.
+// elsewhere is the outcome of an object that does not run on the member.
 const elsewhere = "elsewhere"
 
 // outcomes from good to bad.
@@ -52,11 +58,14 @@ func (w *WhatIf) Compare(cluster string, before, after *Loss) {
 	for _, b := range after.Bindings {
 		key := b.Namespace + "/" + b.Name
 		old, known := was[key]
+		if !known {
+			old.Outcome = elsewhere
+		}
 		delete(was, key)
-		c.note(before, b.Resource, cmp.Or(old.Outcome, elsewhere), b.Outcome, b.Message, known)
+		c.note(before, b.Resource, old, b, known)
 	}
 	for _, old := range was {
-		c.note(before, old.Resource, old.Outcome, elsewhere, "", true)
+		c.note(before, old.Resource, old, LossBinding{Outcome: elsewhere}, true)
 	}
 	slices.SortFunc(c.Changes, func(a, b WhatIfChange) int {
 		if a.Worse != b.Worse {
@@ -70,14 +79,28 @@ func (w *WhatIf) Compare(cluster string, before, after *Loss) {
 	w.Clusters = append(w.Clusters, c)
 }
 
-func (c *WhatIfCluster) note(before *Loss, r Resource, from, to, message string, known bool) {
-	if before == nil || from == to {
+func (c *WhatIfCluster) note(before *Loss, r Resource, from, to LossBinding, known bool) {
+	if before == nil || from.Outcome == to.Outcome && from.Missing == to.Missing {
 		return
 	}
-	x, y := slices.Index(outcomes, from), slices.Index(outcomes, to)
-	// That a workload comes to a member that it would leave again is no loss.
-	worse := y > x && (known || to != "moves")
-	c.Changes = append(c.Changes, WhatIfChange{Resource: r, Worse: worse, Before: from, After: to, Message: message})
+	x, y := slices.Index(outcomes, from.Outcome), slices.Index(outcomes, to.Outcome)
+	// That an object comes to a member that it would leave again is no loss.
+	worse := y > x && (known || to.Outcome != "moves") || x == y && to.Missing > from.Missing
+	c.Changes = append(c.Changes, WhatIfChange{
+		Resource: r, Worse: worse, Before: from.Outcome, After: to.Outcome, MissingBefore: from.Missing, MissingAfter: to.Missing, Message: to.Message,
+		Copies: from.Missing+to.Missing > 0 && !from.counted() && !to.counted(),
+	})
+}
+
+// text is both outcomes, with what is lost.
+func (x WhatIfChange) text() string {
+	lot := func(outcome string, missing int) string {
+		if missing == 0 {
+			return outcome
+		}
+		return outcome + " with " + lost(missing, !x.Copies) + " lost"
+	}
+	return lot(x.Before+" before", x.MissingBefore) + ", " + lot(x.After+" now", x.MissingAfter)
 }
 
 // worse are the changes for the worse.
@@ -95,15 +118,27 @@ func (w *WhatIf) Text(out io.Writer, s Style) error {
 	if err := Table(out, s, rows); err != nil {
 		return err
 	}
+	notes := w.notes()
 	for _, c := range w.Clusters {
 		for _, x := range c.worse() {
-			line := fmt.Sprintf("%s: %s: %s before, %s now: %s", flat(c.Cluster), flat(x.Resource.String()), x.Before, x.After, flat(x.Message))
+			line := fmt.Sprintf("%s: %s: %s: %s", flat(c.Cluster), flat(x.Resource.String()), x.text(), flat(notes.of(x.Message)))
 			if err := prose(out, s, "  ", "  ", bad, line); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return notes.print(out, s)
+}
+
+// notes are the reasons that several changes for the worse share.
+func (w *WhatIf) notes() *notes {
+	var notes notes
+	for _, c := range w.Clusters {
+		for _, x := range c.worse() {
+			notes.count(x.Message)
+		}
+	}
+	return &notes
 }
 
 // worseText counts them, and says what holds them all.
@@ -123,17 +158,21 @@ func (p *Plan) markdownWhatIf(d *document) {
 	if p.WhatIf == nil || len(p.WhatIf.Clusters) == 0 {
 		return
 	}
-	table := list{head: "\n#### If a member died after this\n\n| member | workloads that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n", percent: 30, more: "\n… and %s more\n"}
+	table := list{head: "\n#### If a member died after this\n\n| member | objects that move | in part | stay | worse than before |\n| --- | --- | --- | --- | --- |\n", percent: 30, more: "\n… and %s more\n"}
 	worse := list{head: "\nWorse than before:\n\n", percent: 30, more: "- … and %s more\n"}
+	notes := p.WhatIf.notes()
 	for _, c := range p.WhatIf.Clusters {
 		table.items = append(table.items, item{"members", func() string {
 			return fmt.Sprintf("| %s | %d | %d | %d | %s |\n", code(c.Cluster), c.Summary.Moves, c.Summary.Partly, c.Summary.Stays, cell(c.worseText()))
 		}})
 		for _, x := range c.worse() {
-			worse.items = append(worse.items, item{"workloads", func() string {
-				return fmt.Sprintf("- %s, %s: %s before, %s now: %s\n", code(c.Cluster), code(x.Resource.String()), x.Before, x.After, cell(x.Message))
+			worse.items = append(worse.items, item{"objects", func() string {
+				return fmt.Sprintf("- %s, %s: %s: %s\n", code(c.Cluster), code(x.Resource.String()), x.text(), cell(notes.of(x.Message)))
 			}})
 		}
+	}
+	for i, note := range notes.order {
+		worse.items = append(worse.items, item{"reasons", func() string { return fmt.Sprintf("- %s %s\n", cell(fmt.Sprintf("[%d]", i+1)), cell(note)) }})
 	}
 	d.list(table)
 	d.list(worse)
