@@ -33,11 +33,7 @@ func main() { os.Exit(run()) }
 
 // run is main without the exit, so that tests can run the program as their own process.
 func run() int {
-	ending := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		ending = append(ending, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), ending...)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log.SetOutput(sieve{os.Stderr})
 	err := newRoot(stop).ExecuteContext(ctx)
