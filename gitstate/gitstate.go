@@ -31,6 +31,15 @@ type HashFS interface {
 	Hash(name string) (string, error)
 }
 
+// Unread returns the first error that kept a file system from reading what it has, such as one of the disk; nil if there was
+// none, or if it does not know. What was read from it then is not all there is.
+func Unread(fsys fs.FS) error {
+	if f, ok := fsys.(interface{ Unread() error }); ok {
+		return f.Unread()
+	}
+	return nil
+}
+
 // ErrConflict says that somebody else moved the state branch: load it and decide again.
 var ErrConflict = errors.New("the state branch moved")
 

@@ -5,6 +5,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // Severity ranks findings. An error means that something in the input is not used.
@@ -55,4 +56,46 @@ func (f Finding) Compare(other Finding) int {
 		cmp.Compare(f.Object, other.Object),
 		cmp.Compare(f.Message, other.Message),
 	)
+}
+
+// MostFindings is how many findings of one code are listed of one file. Who has a hundred knows what is wrong.
+const MostFindings = 100
+
+// More stands for the findings of one code that are not listed of a file.
+func More(file, code string, worst Severity, n int) Finding {
+	return Finding{Severity: worst, Code: "more-findings", File: file, Message: fmt.Sprintf("%d more of code %s are in this file and not listed", n, code)}
+}
+
+// Worse is the more severe of two; an empty one is less than any.
+func Worse(a, b Severity) Severity {
+	rank := map[Severity]int{Info: 1, Warning: 2, Error: 3}
+	if rank[b] > rank[a] {
+		return b
+	}
+	return a
+}
+
+// Limit leaves of sorted findings so many of one code and file as are listed, and counts the others, with what is about the
+// whole file. What is about no file is left as it is.
+func Limit(sorted []Finding) []Finding {
+	type group struct{ file, code string }
+	total := map[group]int{}
+	for _, f := range sorted {
+		total[group{f.File, f.Code}]++
+	}
+	listed, worst := map[group]int{}, map[group]Severity{}
+	limited := sorted[:0:0]
+	for _, f := range sorted {
+		g := group{f.File, f.Code}
+		if listed[g]++; f.File == "" || listed[g] <= MostFindings {
+			limited = append(limited, f)
+			continue
+		}
+		worst[g] = Worse(worst[g], f.Severity)
+		if listed[g] == total[g] {
+			limited = append(limited, More(f.File, f.Code, worst[g], total[g]-MostFindings))
+		}
+	}
+	slices.SortStableFunc(limited, Finding.Compare)
+	return limited
 }

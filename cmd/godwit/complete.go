@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,10 +44,22 @@ func configured(cmd *cobra.Command) (c *Config, output string, err error) {
 	if c, err = loadConfig(cmd); err != nil {
 		return nil, "", err
 	}
+	endOnHangup(cmd)
 	if c.progress = newProgress(cmd); c.progress != nil {
 		c.notes = c.progress
 	}
 	return c, output, nil
+}
+
+// endOnHangup has a command that prints end when its terminal goes, as on SIGTERM: else what it made for a while would stay.
+// Who is to go on then, as nohup has it, goes on. To run it is a wish to read the configuration again.
+func endOnHangup(cmd *cobra.Command) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+	context.AfterFunc(cmd.Context(), stop)
+	cmd.SetContext(ctx)
 }
 
 func completeFlag(cmd *cobra.Command, name string, f cobra.CompletionFunc) {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/viper"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/failover"
@@ -128,6 +129,8 @@ type Config struct {
 	projects *project.Set
 	// sourceDir is a folder given by --source, read as it is on disk.
 	sourceDir string
+	// here is the repository that this folder is in, for commands that only look and where no source is named.
+	here string
 	// sourceGiven: --source, or a file named by --config, says what the source is.
 	sourceGiven bool
 	// text is the file that it was read from; nil where there was none.
@@ -235,6 +238,8 @@ var settings = map[string]any{
 	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
 }
 
+var authOf = []string{"source.auth.", "state.auth.", "agent.auth."}
+
 var authSettings = []string{"username", "password", "passwordFile", "bearerToken", "bearerTokenFile", "caFile",
 	"sshKeyFile", "sshKeyPassphrase", "knownHostsFile"}
 
@@ -245,8 +250,8 @@ var flagKeys = map[string]string{
 
 // commonFlags are taken by every command.
 func commonFlags(f *pflag.FlagSet) {
-	f.String("config", "", "configuration file (default: godwit.yaml in this folder, if there is one)")
-	f.String("source", "", "the source: a folder, read as it is on disk, or the URL of a repository")
+	f.String("config", "", "configuration file (default: $GODWIT_CONFIG, or godwit.yaml in this folder, if there is one)")
+	f.String("source", "", "the source: a folder, read as it is on disk, or the URL of a repository (default: source.url; else, to look at, the repository that this folder is in)")
 	f.String("branch", "", "branch of the source (default: the remote's)")
 	f.String("path", ".", "folder of the source")
 	f.StringSlice("kubeconfig", nil, "kubeconfig files with the members' credentials (default: $KUBECONFIG)")
@@ -259,13 +264,24 @@ func configFile(cmd *cobra.Command) (file string, named bool) {
 	if f := cmd.Flag("config"); f != nil && f.Value.String() != "" {
 		return f.Value.String(), true
 	}
+	if named := os.Getenv("GODWIT_CONFIG"); named != "" {
+		return named, true
+	}
 	return "godwit.yaml", false
+}
+
+// readConfig reads a configuration file. One that nobody named has to be a file, and not too large.
+func readConfig(file string, named bool) ([]byte, error) {
+	if named {
+		return os.ReadFile(file)
+	}
+	return regular.ReadFile(file, maxConfig)
 }
 
 // loadConfig reads the configuration of a command.
 func loadConfig(cmd *cobra.Command) (*Config, error) {
 	file, named := configFile(cmd)
-	text, err := os.ReadFile(file)
+	text, err := readConfig(file, named)
 	if err != nil && (named || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
@@ -300,7 +316,7 @@ func decodeConfig(cmd *cobra.Command, text []byte) (*Config, error) {
 	if filepath.Ext(file) == "" {
 		v.SetConfigType("yaml") // which viper tells by the ending alone
 	}
-	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
+	if err := takeFile(cmd, v, text); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	c := &Config{text: text}
@@ -316,6 +332,81 @@ func decodeConfig(cmd *cobra.Command, text []byte) (*Config, error) {
 	}
 	c.sourceGiven, c.notes = named, cmd.ErrOrStderr()
 	return c, c.locate(cmd)
+}
+
+// maxConfig is more than any configuration has.
+const maxConfig = 1 << 20
+
+// steering are the settings that say what is decided. They reach nothing outside of the source, so a command that only
+// looks takes them also from a file that belongs to the source.
+var steering = []string{
+	"source.branch", "source.path", "source.defaultNamespace", "source.pollInterval", "state.branch", "state.statusInterval", "state.requirePush",
+	"clusters.probeInterval", "clusters.probeTimeout", "clusters.successThreshold", "clusters.failureThreshold",
+	"failover.defaultTolerationSeconds", "failover.unknownHealth", "failover.evictionTimeout", "failover.maxEvictionsPerMinute", "failover.brakeWindow",
+	"scheduling.accurateEstimator", "safety.maxDeletePercent", "delivery", "tracking.stripInstanceLabel", "fleet", "namespaces", "compat", "logFormat", "projects",
+}
+
+// takeFile takes the text of a configuration file. For a command that only looks, one that nobody named and that is in a work
+// tree or in the source is a part of what is looked at, and may be anybody's proposal: what it says of hosts, credentials
+// and other files of this machine is left out.
+func takeFile(cmd *cobra.Command, v *viper.Viper, text []byte) error {
+	file, named := configFile(cmd)
+	if named || acts(cmd) || !ofSource(cmd) {
+		return v.ReadConfig(bytes.NewReader(text))
+	}
+	whole, part := viper.New(), viper.New()
+	whole.SetConfigType("yaml")
+	if err := whole.ReadConfig(bytes.NewReader(text)); err != nil {
+		return err
+	}
+	known := map[string]string{}
+	for _, key := range v.AllKeys() {
+		known[key] = key
+	}
+	for key := range settings {
+		known[strings.ToLower(key)] = key
+	}
+	for _, of := range authOf {
+		for _, key := range append([]string{"useAgent", "insecureHTTP"}, authSettings...) {
+			known[strings.ToLower(of+key)] = of + key
+		}
+	}
+	var left []string
+	for _, key := range whole.AllKeys() {
+		name, ok := known[key]
+		if ok && !slices.Contains(steering, name) {
+			left = append(left, name)
+			continue
+		}
+		part.Set(key, whole.Get(key)) // a key that does not exist is refused with the others
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %s is a part of the source here, so these of its settings are not taken: %s; --config %s takes them\n", file, strings.Join(left, ", "), file)
+	}
+	return v.MergeConfigMap(part.AllSettings())
+}
+
+// acts tells whether a command does something with what is configured: who starts it in a folder means the
+// configuration there.
+func acts(cmd *cobra.Command) bool {
+	if parent := cmd.Parent(); parent != nil && parent.Name() == "clusters" {
+		return true
+	}
+	return slices.Contains([]string{"run", "agent", "approve", "demo"}, cmd.Name())
+}
+
+// ofSource tells whether this folder is in a work tree or in the source.
+func ofSource(cmd *cobra.Command) bool {
+	if repositoryOf(".") != "" {
+		return true
+	}
+	f := cmd.Flag("source")
+	if f == nil || f.Value.String() == "" {
+		return false
+	}
+	_, err := relative(f.Value.String(), []string{"."})
+	return err == nil
 }
 
 // check refuses values that no command could use.
@@ -431,9 +522,12 @@ func (c *Config) locate(cmd *cobra.Command) error {
 			c.Source.URL = given
 		}
 	}
+	if c.sourceDir == "" && c.Source.URL == "" && !acts(cmd) {
+		c.here = repositoryOf(".")
+	}
 	if c.DataDir == "" {
 		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), filepath.Join(os.Getenv("HOME"), ".local", "state"))
-		c.DataDir = filepath.Join(base, "godwit", nameOf(cmp.Or(c.State.URL, c.Source.URL, c.sourceDir)))
+		c.DataDir = filepath.Join(base, "godwit", nameOf(cmp.Or(c.State.URL, c.Source.URL, c.folder())))
 	}
 	return nil
 }

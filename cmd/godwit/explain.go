@@ -118,7 +118,7 @@ func (c *Config) explain(ctx context.Context, q question) (*report.Explanation, 
 		return nil, err
 	}
 	in.Options.Explain = true
-	d, err := decide.Next(in)
+	d, err := decideOn(in)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (c *Config) explainPast(ctx context.Context, src snapshots, branch reconcil
 		in = recorded.Input
 	}
 	in.Options.Explain = true
-	d, err := decide.Next(in)
+	d, err := decideOn(in)
 	if err != nil {
 		return nil, err
 	}

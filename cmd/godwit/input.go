@@ -7,16 +7,21 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/gitstate/record"
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 	"github.com/godwit-gitops/godwit/gitstate/source"
 	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
 // snapshots reads a source at its newest or an earlier revision.
@@ -54,6 +59,50 @@ func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 
 func (folder) lineage() reconciler.Lineage { return nil }
 
+// worktree is a folder in a repository of this machine: the newest is what is on disk, and what was committed is read
+// from the repository's objects, at the same place in it.
+type worktree struct {
+	folder
+	repository, path string
+
+	mu   sync.Mutex
+	past *source.Local // nil until it is asked for
+}
+
+// At knows the revision of what is on disk, and commits.
+func (w *worktree) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
+	if source.OnDisk(gitstate.Revision(rev)) {
+		return w.folder.At(ctx, rev)
+	}
+	past, err := w.open()
+	if err != nil {
+		return gitstate.Snapshot{}, err
+	}
+	return past.At(ctx, rev)
+}
+
+func (w *worktree) open() (*source.Local, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.past != nil {
+		return w.past, nil
+	}
+	r, err := remote.New(remote.Options{URL: w.repository})
+	if err != nil {
+		return nil, err
+	}
+	w.past, err = source.OpenLocal(source.Options{Remote: r, Path: w.path})
+	return w.past, err
+}
+
+func (w *worktree) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.past != nil {
+		w.past.Close()
+	}
+}
+
 // told is a source that people are told of while it is read.
 type told struct {
 	snapshots
@@ -73,8 +122,13 @@ func (t told) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {
 // openSource opens what the configuration names. fresh reads a repository of this machine in place, and another one
 // through a clone that is thrown away, so that a running reconciler keeps its one.
 func (c *Config) openSource(fresh bool) (s snapshots, done func(), err error) {
-	if c.sourceDir != "" {
-		return told{folder{source.OpenFolder(c.sourceDir, c.Source.Path)}, c.progress}, func() {}, nil
+	if dir := c.folder(); dir != "" {
+		disk := folder{source.OpenFolder(dir, c.Source.Path)}
+		if repository := repositoryOf(dir); fresh && repository != "" {
+			w := &worktree{folder: disk, repository: repository, path: c.sourceRoot()}
+			return told{w, c.progress}, w.close, nil
+		}
+		return told{disk, c.progress}, func() {}, nil
 	}
 	r, err := c.sourceRemote()
 	if err != nil {
@@ -116,10 +170,37 @@ func (c *Config) sourceRemote() (*remote.Remote, error) {
 	return r, nil
 }
 
+// folder is the source where it is read as it is on disk: the one that is named or, for commands that only look, the
+// repository that this folder is in where nobody names a source.
+func (c *Config) folder() string {
+	if c.sourceDir == "" && c.Source.URL == "" {
+		return c.here
+	}
+	return c.sourceDir
+}
+
+// decideOn decides for a command that only looks. Where a part of the source cannot be read there is no answer: one without
+// that part would be taken for what is to come.
+func decideOn(in decide.Input) (*decide.Decision, error) {
+	d, err := decide.Next(in)
+	return d, cmp.Or(err, unread(in))
+}
+
+func unread(in decide.Input) error {
+	err := gitstate.Unread(in.Source.FS)
+	for _, commit := range slices.Sorted(maps.Keys(in.Past)) {
+		err = cmp.Or(err, gitstate.Unread(in.Past[commit]))
+	}
+	if err != nil {
+		err = fmt.Errorf("read the source: %w", err)
+	}
+	return err
+}
+
 // sourceURL is the repository of the source; empty for a folder that is in none.
 func (c *Config) sourceURL() string {
-	if c.Source.URL == "" && c.sourceDir != "" {
-		return repositoryOf(c.sourceDir)
+	if dir := c.folder(); c.Source.URL == "" && dir != "" {
+		return repositoryOf(dir)
 	}
 	return c.Source.URL
 }
@@ -169,11 +250,11 @@ func (c *Config) readState(ctx context.Context, what string) (_ *record.State, d
 		return record.New(), nothing, nil
 	}
 	if info, err := os.Stat(what); what != "" && err == nil && info.IsDir() {
-		root, err := os.OpenRoot(what) // links in it that lead out are not followed
+		below, err := regular.OpenFS(what)
 		if err != nil {
 			return nil, nil, err
 		}
-		return kept(root.FS(), what, func() { root.Close() })
+		return kept(below, what, func() { below.Close() })
 	}
 	s, closeState, err := c.openState(ctx, what)
 	switch {

@@ -44,7 +44,7 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide.Next(in)
+	d, err := decideOn(in)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +53,12 @@ func (c *Config) loss(ctx context.Context, stateName, head string, clusters []st
 			return nil, fmt.Errorf("--fail-cluster %s: %w", name, noMember(membersOf(d.Next)))
 		}
 	}
-	return lossOf(in, d.Next, clusters, after)
+	return lossOf(ctx, in, d.Next, clusters, after)
 }
 
 // whatIf plays the death of each member, before and after a plan. before is nil where nothing ran before. The
 // deaths have nothing to do with each other, so as many are played at a time as there are processors.
-func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
+func whatIf(ctx context.Context, p *progress, before, after *playing, memo *decide.Memo) (*report.WhatIf, error) {
 	type lot struct {
 		was, is *report.Loss
 		err     error
@@ -67,18 +67,18 @@ func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.Wha
 	var was, is *simulate.Outlook
 	var err error
 	if before != nil {
-		if was, err = simulate.NewOutlook(before.in, before.state, lossTime, memo); err != nil {
+		if was, err = simulate.NewOutlook(ctx, before.in, before.state, lossTime, memo); err != nil {
 			return nil, err
 		}
 	}
-	if is, err = simulate.NewOutlook(after.in, after.state, lossTime, memo); err != nil {
+	if is, err = simulate.NewOutlook(ctx, after.in, after.state, lossTime, memo); err != nil {
 		return nil, err
 	}
 	names := membersOf(after.state)
 	lots := make([]lot, len(names))
 	play := func(i int, memo *decide.Memo) lot {
 		var l lot
-		if l.is, l.err = deathOf(is, after.state, names[i], memo); l.err != nil {
+		if l.is, l.err = deathOf(ctx, is, after.state, names[i], memo); l.err != nil {
 			return l
 		}
 		switch {
@@ -86,7 +86,7 @@ func whatIf(p *progress, before, after *playing, memo *decide.Memo) (*report.Wha
 		case was.Alike(is, names[i]):
 			l.was = l.is
 		default:
-			l.was, l.err = deathOf(was, before.state, names[i], memo)
+			l.was, l.err = deathOf(ctx, was, before.state, names[i], memo)
 		}
 		return l
 	}
@@ -122,8 +122,8 @@ type playing struct {
 }
 
 // deathOf is what comes of the death of one member.
-func deathOf(o *simulate.Outlook, before *record.State, member string, memo *decide.Memo) (*report.Loss, error) {
-	result, err := o.Death(member, memo)
+func deathOf(ctx context.Context, o *simulate.Outlook, before *record.State, member string, memo *decide.Memo) (*report.Loss, error) {
+	result, err := o.Death(ctx, member, memo)
 	if err != nil {
 		return nil, err
 	}
@@ -131,13 +131,13 @@ func deathOf(o *simulate.Outlook, before *record.State, member string, memo *dec
 }
 
 // lossOf plays the outage, beginning where before is carried out.
-func lossOf(in decide.Input, before *record.State, clusters []string, after time.Duration) (*report.Loss, error) {
+func lossOf(ctx context.Context, in decide.Input, before *record.State, clusters []string, after time.Duration) (*report.Loss, error) {
 	const head = "head"
 	s := &simulate.Scenario{Source: head, Start: in.Now.UTC().Format(time.RFC3339), Until: after}
 	for _, name := range clusters {
 		s.Events = append(s.Events, simulate.Event{Cluster: name, Ready: "Unknown"})
 	}
-	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: in.Source}, Previous: before, Decide: in.Options})
+	result, err := simulate.Run(s, simulate.Options{Sources: map[string]gitstate.Snapshot{head: in.Source}, Previous: before, Decide: in.Options, Stop: ctx.Err})
 	if err != nil {
 		return nil, err
 	}

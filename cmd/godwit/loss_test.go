@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -31,19 +33,19 @@ func TestWhatIfSaysWhatPlayingEverythingSays(t *testing.T) {
 	for seed := range uint64(*lossFleets) {
 		before, after := randomPlan(t, seed)
 		var p *progress
-		got, err := whatIf(p, before, after, decide.NewMemo())
+		got, err := whatIf(t.Context(), p, before, after, decide.NewMemo())
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		want := &report.WhatIf{Clusters: []report.WhatIfCluster{}}
 		for _, name := range membersOf(after.state) {
-			is, err := lossOf(after.in, after.state, []string{name}, lossTime)
+			is, err := lossOf(t.Context(), after.in, after.state, []string{name}, lossTime)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			var was *report.Loss
 			if before.state.Members[name] != nil {
-				if was, err = lossOf(before.in, before.state, []string{name}, lossTime); err != nil {
+				if was, err = lossOf(t.Context(), before.in, before.state, []string{name}, lossTime); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
@@ -63,6 +65,17 @@ func TestWhatIfSaysWhatPlayingEverythingSays(t *testing.T) {
 	for _, outcome := range []string{"moves", "stays", "changes"} {
 		if said[outcome] < 4 {
 			t.Errorf("%d %s in all fleets: they say too little", said[outcome], outcome)
+		}
+	}
+}
+
+func TestWhatIfEndsWhenItIsToldTo(t *testing.T) {
+	before, after := randomPlan(t, 1)
+	for _, before := range []*playing{nil, before} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if w, err := whatIf(ctx, nil, before, after, decide.NewMemo()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v, %v", w, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,8 +34,12 @@ func newPlan() *cobra.Command {
 		Long: `plan decides on the source as "run" would and applies nothing. It needs no member to be reachable:
 facts of members come from Cluster manifests (status included) and the state branch.
 
-With --base and --head it compares two revisions of the source: what head changes over base. Findings that base has, too,
-are listed apart and do not fail the change.
+The source is what --source or source.url names, else the repository that this folder is in. A folder is read as it is on
+disk, with what is not committed.
+
+With --base and --head it compares two revisions of the source: what head changes over base. Those of a folder are commits
+of the repository that it is in; without --head it is what is on disk. Findings that base has, too, are listed
+apart and do not fail the change.
 
 Its findings are those of "validate", and what the change does beside moving workloads: fields that cannot be
 changed in place, members that come and go, workloads that pass to another policy, find no place, or lose or
@@ -161,7 +166,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 	}
 	if base != "" {
 		before.in.Memo = memo
-		d, err := decide.Next(before.in)
+		d, err := decideOn(before.in)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +188,7 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		if err != nil {
 			return nil, err
 		}
-		if plan.WhatIf, err = whatIf(c.progress, before, &playing{in, d.Next}, memo); err != nil {
+		if plan.WhatIf, err = whatIf(ctx, c.progress, before, &playing{in, d.Next}, memo); err != nil {
 			return nil, err
 		}
 	}
@@ -242,7 +247,7 @@ func (c *Config) decideOffline(ctx context.Context, src snapshots, s gitstate.Sn
 		return nil, err
 	}
 	in.Memo = memo
-	return decide.Next(in)
+	return decideOn(in)
 }
 
 // input is what is decided on where members are not asked.
@@ -253,8 +258,12 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 	}
 	past := map[string]fs.FS{}
 	for _, commit := range previous.SourceCommits() {
-		if snapshot, err := src.At(ctx, commit); err == nil {
+		var number syscall.Errno
+		switch snapshot, err := src.At(ctx, commit); {
+		case err == nil:
 			past[commit] = snapshot.FS
+		case ctx.Err() != nil || errors.As(err, &number) && number != syscall.ENOENT:
+			return decide.Input{}, fmt.Errorf("read the source at %.10s: %w", commit, err)
 		}
 	}
 	return decide.Input{Source: s, Past: past, Previous: previous, Now: time.Now(), Options: options}, nil
@@ -263,10 +272,10 @@ func (c *Config) input(ctx context.Context, src snapshots, s gitstate.Snapshot, 
 // sourceRoot is where the source is within its repository; empty at the top, or where that is not known.
 func (c *Config) sourceRoot() string {
 	root := c.Source.Path
-	if c.sourceDir == "" {
+	if c.folder() == "" {
 		return root
 	}
-	dir, err := filepath.Abs(c.sourceDir)
+	dir, err := filepath.Abs(c.folder())
 	if err != nil {
 		return root
 	}

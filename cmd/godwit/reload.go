@@ -244,7 +244,7 @@ func (s *service) settled(ctx context.Context) (c *Config, files prints, err err
 // read reads the configuration as it is now. What was read is told even if it is no use.
 func (s *service) read() (*Config, prints, error) {
 	file, named := configFile(s.cmd)
-	text, err := os.ReadFile(file)
+	text, err := readConfig(file, named)
 	blank := len(bytes.TrimSpace(text)) == 0
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named && s.config.text == nil:

@@ -18,11 +18,15 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/gittest"
 )
 
-// configOf decodes a file as the commands do.
+// configOf decodes a file as run does.
 func configOf(t *testing.T, text string) *Config {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", "/state")
-	c, err := decodeConfig(newRoot(func() {}), []byte(text))
+	run, _, err := newRoot(func() {}).Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := decodeConfig(run, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

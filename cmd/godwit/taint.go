@@ -162,7 +162,7 @@ func (c *Config) editCluster(ctx context.Context, name string, e taintEdit, dryR
 	case c.Source.URL != "":
 		err = c.editRemote(ctx, &r, e, message, dryRun)
 	default:
-		_, _, err = c.openSource(true) // says what is missing
+		_, _, err = c.openSource(false) // says what is missing
 	}
 	if err != nil {
 		return r, fmt.Errorf("%s %s: %w", e.verb, name, err)

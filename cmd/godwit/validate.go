@@ -113,6 +113,9 @@ func (c *Config) validate(ctx context.Context, since string, paths []string) (*v
 	} else if findings, err = t.changed(ctx, in, since); err != nil {
 		return nil, nil, fmt.Errorf("--changed-since: %w", err)
 	}
+	if err := unread(in); err != nil {
+		return nil, nil, err
+	}
 	if len(below) == 0 {
 		return t, findings, nil
 	}

@@ -48,9 +48,18 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
+# What is checked out is somebody's proposal: a link in it may lead anywhere.
+place=$out
+while case $place in */) ;; *) false ;; esac do place=${place%/}; done
+while :; do
+	if [ -L "$place" ]; then die "--out $out: $place is a link, and nothing is written where it leads"; fi
+	case $out in /*) break ;; esac
+	case $place in */*) place=${place%/*} ;; *) break ;; esac
+done
+
 # What reviewers saw before is no longer true, even if there is nothing new to show.
 mkdir -p "$out"
-rm -f "$out/plan.json" "$out/plan.txt" "$out/plan.sarif"
+rm -f "$out/plan.json" "$out/plan.txt" "$out/plan.sarif" "$out/plan.md"
 cat >"$out/plan.md" <<'END'
 <!-- godwit-plan -->
 ### godwit plan: none for this revision
@@ -81,6 +90,12 @@ none) ;;
 esac
 if [ "$state" = none ]; then
 	echo 'plan.sh: without a state branch: every workload is placed afresh' >&2
+fi
+
+# godwit.yaml is the base's: that of the head may not say how it is looked at itself.
+if [ -z "${GODWIT_CONFIG-}" ]; then
+	export GODWIT_CONFIG="$scratch/godwit.yaml"
+	git cat-file blob "$base:./godwit.yaml" >"$GODWIT_CONFIG" 2>/dev/null || : >"$GODWIT_CONFIG"
 fi
 
 # godwit reads this repository in place, whatever godwit.yaml says, and changes nothing in it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 )
 
 // Objects is the object store of one repository. It is safe for concurrent use.
@@ -407,7 +410,7 @@ func (o *Objects) loose(h plumbing.Hash) string {
 
 // readLoose reads an object that has a file of its own: git and go-git may leave some.
 func (o *Objects) readLoose(h plumbing.Hash) (Object, error) {
-	z, err := os.ReadFile(o.loose(h))
+	z, err := regular.ReadFile(o.loose(h), math.MaxInt64-1)
 	if err != nil {
 		return Object{}, err
 	}

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"sort"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 )
 
 const (
@@ -40,13 +43,13 @@ type packed struct {
 
 func openPack(name string) (_ *packed, err error) {
 	p := &packed{name: name}
-	if p.index, err = os.ReadFile(name + ".idx"); err != nil {
+	if p.index, err = regular.ReadFile(name+".idx", math.MaxInt64-1); err != nil {
 		return nil, err
 	}
 	if err := p.parseIndex(); err != nil {
 		return nil, err
 	}
-	if p.f, err = os.Open(name + ".pack"); err != nil {
+	if p.f, err = regular.Open(name + ".pack"); err != nil {
 		return nil, err
 	}
 	if err := p.checkEnds(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
@@ -14,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 )
 
 // Init makes repoDir a bare repository if it is not one yet.
@@ -81,6 +84,21 @@ func (f indexed) ReadDir(dir string) ([]os.FileInfo, error) {
 	}), err
 }
 
+// Open opens files alone.
+func (f indexed) Open(name string) (billy.File, error) {
+	opened, err := regular.Open(filepath.Join(f.Root(), name))
+	if err != nil {
+		return nil, err
+	}
+	return file{opened}, nil
+}
+
+// file is one that is only read: nobody locks it.
+type file struct{ *os.File }
+
+func (file) Lock() error   { return nil }
+func (file) Unlock() error { return nil }
+
 func (c *clone) close() { c.storage.Close() }
 
 // check tells whether the objects can be looked up at all.
@@ -143,7 +161,11 @@ func locate(path string) (head, common string, err error) {
 	if dot := filepath.Join(path, ".git"); exists(dot) {
 		head = dot
 	}
-	if text, err := os.ReadFile(head); err == nil {
+	text, err := regular.ReadFile(head, maxLink)
+	switch {
+	case unreadable(err):
+		return "", "", err
+	case err == nil:
 		target, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
 		if !ok {
 			return "", "", fmt.Errorf("%w: %s is no repository", ErrNotFound, path)
@@ -151,13 +173,28 @@ func locate(path string) (head, common string, err error) {
 		head = absolute(filepath.Dir(head), target)
 	}
 	common = head
-	if text, err := os.ReadFile(filepath.Join(head, "commondir")); err == nil {
+	text, err = regular.ReadFile(filepath.Join(head, "commondir"), maxLink)
+	switch {
+	case unreadable(err):
+		return "", "", err
+	case err == nil:
 		common = absolute(head, strings.TrimSpace(string(text)))
 	}
 	if !exists(filepath.Join(head, headRef)) || !exists(filepath.Join(common, "objects")) {
 		return "", "", fmt.Errorf("%w: %s is no repository", ErrNotFound, path)
 	}
 	return head, common, checkFormat(common)
+}
+
+// maxLink is more than a file has that names another folder of a repository, or the ref of a symbolic one.
+const maxLink = 1 << 16
+
+// maxConfig is more than the configuration of a repository has.
+const maxConfig = 1 << 20
+
+// unreadable tells whether a file that may be missing, or be a folder, is unreadable for another reason.
+func unreadable(err error) bool {
+	return err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 func absolute(base, path string) string {
@@ -169,6 +206,10 @@ func absolute(base, path string) string {
 
 // checkFormat refuses repositories whose refs or objects are stored in a way not known here.
 func checkFormat(dir string) error {
+	// go-git reads it whole.
+	if described, err := os.Stat(filepath.Join(dir, "config")); err == nil && described.Size() > maxConfig {
+		return fmt.Errorf("%s: %w: more than %d bytes", filepath.Join(dir, "config"), regular.ErrTooLarge, maxConfig)
+	}
 	config, err := OpenStorage(dir).Config()
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, "config"), err)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 )
 
 const headRef = "HEAD"
@@ -40,7 +42,7 @@ func ReadRef(repoDir, ref string) (plumbing.Hash, error) {
 
 // readLoose reads a ref's own file: a hash, or the ref it stands for.
 func readLoose(repoDir, ref string) (hash plumbing.Hash, target string, err error) {
-	text, err := os.ReadFile(refPath(repoDir, ref))
+	text, err := regular.ReadFile(refPath(repoDir, ref), maxLink)
 	switch {
 	case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
 		return hash, "", fs.ErrNotExist // a folder of other refs, or below another ref
@@ -70,9 +72,12 @@ func readPacked(repoDir, ref string) (found plumbing.Hash, err error) {
 	return found, err
 }
 
+// maxRefs is as much as the names of millions of refs need.
+const maxRefs = 1 << 30
+
 // eachPacked calls visit for each ref of the packed-refs file, if there is one.
 func eachPacked(repoDir string, visit func(name string, hash plumbing.Hash)) error {
-	text, err := os.ReadFile(filepath.Join(repoDir, "packed-refs"))
+	text, err := regular.ReadFile(filepath.Join(repoDir, "packed-refs"), maxRefs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -49,6 +49,12 @@ func OpenFolder(dir, path string) *Folder {
 	return &Folder{dir: dir, path: path, seen: map[string]stamp{}}
 }
 
+// onDisk is what revisions of a Folder begin with, and no name of a commit: Git has no ref with a colon.
+const onDisk = "tree:"
+
+// OnDisk tells whether a revision is one of a Folder.
+func OnDisk(r gitstate.Revision) bool { return strings.HasPrefix(string(r), onDisk) }
+
 // Fetch reads names, and the files that changed since the last fetch. What .git names is left out,
 // as is what is neither file, folder nor link. The revision is "tree:" and the hash that Git would
 // give the tree, all files taken as not executable.
@@ -84,7 +90,7 @@ func (f *Folder) Fetch(ctx context.Context) (gitstate.Snapshot, error) {
 	}
 	f.seen = reader.stamps
 	return gitstate.Snapshot{
-		Revision: gitstate.Revision("tree:" + root.String()),
+		Revision: gitstate.Revision(onDisk + root.String()),
 		FS:       newTree(reader.found, root, DefaultMaxFile),
 	}, nil
 }

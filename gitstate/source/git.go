@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
@@ -121,7 +122,7 @@ func (g *gitObjects) commit(hash plumbing.Hash) (commit *object.Commit, err erro
 			}
 			switch encoded.Type() {
 			case plumbing.CommitObject:
-				commit, err = object.DecodeCommit(s, encoded)
+				commit, err = object.DecodeCommit(s, head{encoded})
 				return err
 			case plumbing.TagObject:
 			default:
@@ -136,6 +137,17 @@ func (g *gitObjects) commit(hash plumbing.Hash) (commit *object.Commit, err erro
 		return errNoCommit
 	})
 	return commit, err
+}
+
+// head is a commit of which no more than maxCommit bytes are read: what is behind them is of its message.
+type head struct{ plumbing.EncodedObject }
+
+func (h head) Reader() (io.ReadCloser, error) {
+	r, err := h.EncodedObject.Reader()
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(r, maxCommit), r}, err
 }
 
 func (g *gitObjects) tree(hash plumbing.Hash) (*listing, error) {
@@ -173,7 +185,7 @@ var modes = map[filemode.FileMode]fs.FileMode{
 
 func (g *gitObjects) blob(hash plumbing.Hash, limit int64) (content []byte, err error) {
 	err = g.with(hash, func(s *filesystem.Storage) error {
-		size, err := s.EncodedObjectSize(hash)
+		size, err := sizeOf(s, hash)
 		if err != nil {
 			return err
 		}
@@ -196,9 +208,29 @@ func (g *gitObjects) blob(hash plumbing.Hash, limit int64) (content []byte, err 
 	return content, err
 }
 
+// sizeOf is the size of an object. go-git leaves the file of a loose one open when it is asked for that.
+func sizeOf(s *filesystem.Storage, hash plumbing.Hash) (int64, error) {
+	name := hash.String()
+	f, err := s.Filesystem().Open("objects/" + name[:2] + "/" + name[2:])
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.EncodedObjectSize(hash)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	r, err := objfile.NewReader(f)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	_, size, err := r.Header()
+	return size, err
+}
+
 func (g *gitObjects) size(hash plumbing.Hash) (size int64, err error) {
 	err = g.with(hash, func(s *filesystem.Storage) error {
-		size, err = s.EncodedObjectSize(hash)
+		size, err = sizeOf(s, hash)
 		return err
 	})
 	return size, err

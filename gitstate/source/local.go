@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/regular"
 	"github.com/godwit-gitops/godwit/gitstate/remote"
 )
 
@@ -24,6 +25,9 @@ type Local struct {
 	reader
 	o Options
 }
+
+// maxShallow is what the list of a million commits needs.
+const maxShallow = 64 << 20
 
 // OpenLocal opens a remote that is a repository of this machine: a work tree, also a linked one, a bare repository or a
 // .git folder. Options.Dir is not used. The error is remote.ErrNotFound if it is not there, not on this machine, or borrows
@@ -41,7 +45,7 @@ func OpenLocal(o Options) (*Local, error) {
 	}
 	l := &Local{reader{name: o.Remote, path: o.Path, maxFile: o.MaxFile, objects: openObjects(dir)}, o}
 	l.objects.cut = map[plumbing.Hash]bool{}
-	text, err := os.ReadFile(filepath.Join(dir, "shallow"))
+	text, err := regular.ReadFile(filepath.Join(dir, "shallow"), maxShallow)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, l.Close())
 	}

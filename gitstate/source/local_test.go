@@ -347,3 +347,75 @@ func TestALocalReadsWhatACloneReadsAndWritesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestReadingLooseObjectsLeavesNoFileOpen(t *testing.T) {
+	open := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("open files are not listed here:", err)
+		}
+		return len(list)
+	}
+	repo := gittest.NewRepo(t)
+	files := map[string]string{}
+	for i := range 200 {
+		files[fmt.Sprintf("%d.yaml", i)] = fmt.Sprint(i)
+	}
+	repo.Commit("main", files, "many\n")
+	l := openLocal(t, repo.Dir, "")
+	snapshot, err := l.Fetch(t.Context())
+	must(t, err)
+	before := open()
+	for name, want := range files {
+		if _, err := fs.Stat(snapshot.FS, name); err != nil {
+			t.Fatal(err)
+		}
+		got, err := fs.ReadFile(snapshot.FS, name)
+		if err != nil || string(got) != want {
+			t.Fatalf("%s: %q, %v", name, got, err)
+		}
+	}
+	if after := open(); after > before+20 {
+		t.Errorf("%d files were open, and %d are after %d were read", before, after, len(files))
+	}
+	must(t, gitstate.Unread(snapshot.FS))
+}
+
+func TestALongMessageIsNotReadWhole(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	first := repo.Commit("main", map[string]string{"a": "1"}, "one\n")
+	second := repo.Commit("main", map[string]string{"a": "2"}, "two\n"+strings.Repeat("x", 6<<20))
+	l := openLocal(t, repo.Dir, "")
+	snapshot, err := l.Fetch(t.Context())
+	must(t, err)
+	if n := len(snapshot.Message); snapshot.Revision != gitstate.Revision(second.String()) || !strings.HasPrefix(snapshot.Message, "two\n") || n > 4<<20 {
+		t.Errorf("%s with a message of %d bytes", snapshot.Revision, n)
+	}
+	snapshot, err = l.At(t.Context(), "HEAD~1")
+	if err != nil || snapshot.Revision != gitstate.Revision(first.String()) {
+		t.Errorf("its parent is %s, %v", snapshot.Revision, err)
+	}
+}
+
+// What somebody wrote into the source is no failure to read it; a file that is gone from the disk is.
+func TestWhatCannotBeReadIsTold(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("main", map[string]string{"a": "1", "b": "2", "large": strings.Repeat("x", 2000)}, "one\n")
+	o := localOptions(t, repo.Dir, "")
+	o.MaxFile = 1000
+	l, err := source.OpenLocal(o)
+	must(t, err)
+	defer l.Close()
+	snapshot, err := l.Fetch(t.Context())
+	must(t, err)
+	for _, name := range []string{"a", "large", "nothing"} {
+		_, _ = fs.ReadFile(snapshot.FS, name)
+		must(t, gitstate.Unread(snapshot.FS))
+	}
+	hash := repo.Git("rev-parse", "main:b")
+	must(t, os.Remove(filepath.Join(repo.Dir, "objects", hash[:2], strings.TrimSpace(hash[2:]))))
+	_, err = fs.ReadFile(snapshot.FS, "b")
+	if unread := gitstate.Unread(snapshot.FS); err == nil || !errors.Is(unread, remote.ErrDamaged) {
+		t.Errorf("read: %v; told: %v", err, unread)
+	}
+}

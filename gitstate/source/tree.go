@@ -11,12 +11,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/remote"
 )
 
 // Errors of names, for errors.Is.
@@ -69,7 +72,7 @@ type objects interface {
 // fs.ReadLinkFS and a gitstate.HashFS. A symbolic link is listed as one; to open it is to open what
 // it leads to. All methods may be called concurrently.
 type Tree struct {
-	objects objects
+	objects *watched
 	root    entry
 	maxFile int64
 }
@@ -83,7 +86,53 @@ var (
 )
 
 func newTree(o objects, root plumbing.Hash, maxFile int64) *Tree {
-	return &Tree{o, entry{".", fs.ModeDir, root}, maxFile}
+	watched, ok := o.(*watched)
+	if !ok {
+		watched = watch(o)
+	}
+	return &Tree{watched, entry{".", fs.ModeDir, root}, maxFile}
+}
+
+// watched are objects that remember the first failure to read one: that is about the disk or the repository, and not about
+// what somebody wrote into the source.
+type watched struct {
+	objects
+	failure atomic.Pointer[error]
+}
+
+func watch(o objects) *watched { return &watched{objects: o} }
+
+func (w *watched) note(err error) {
+	var number syscall.Errno
+	if err != nil && (errors.Is(err, remote.ErrDamaged) || errors.As(err, &number)) {
+		w.failure.CompareAndSwap(nil, &err)
+	}
+}
+
+func (w *watched) tree(hash plumbing.Hash) (*listing, error) {
+	list, err := w.objects.tree(hash)
+	w.note(err)
+	return list, err
+}
+
+func (w *watched) blob(hash plumbing.Hash, limit int64) ([]byte, error) {
+	content, err := w.objects.blob(hash, limit)
+	w.note(err)
+	return content, err
+}
+
+func (w *watched) size(hash plumbing.Hash) (int64, error) {
+	size, err := w.objects.size(hash)
+	w.note(err)
+	return size, err
+}
+
+// Unread is for gitstate.Unread.
+func (t *Tree) Unread() error {
+	if err := t.objects.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // below is the part of the tree under a folder, which becomes the root: nothing leads out of it.

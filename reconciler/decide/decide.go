@@ -318,7 +318,7 @@ func decide(in Input) *pass {
 	p.sources, p.terms = p.input, in.Options.Failover
 	p.find(p.rules.Findings(p.failures)...)
 	slices.SortFunc(p.Findings, render.Finding.Compare)
-	p.Findings = slices.Compact(p.Findings)
+	p.Findings = render.Limit(slices.Compact(p.Findings))
 	return p
 }
 

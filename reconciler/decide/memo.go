@@ -96,7 +96,7 @@ func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
 		return units
 	}
 	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Holds: m.options.Projects.Holds, Cache: cache})
-	if hash != "" {
+	if hash != "" && gitstate.Unread(fsys) == nil {
 		if len(m.trees) >= keptTrees {
 			clear(m.trees)
 		}

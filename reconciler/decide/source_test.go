@@ -4,7 +4,12 @@ import (
 	"io/fs"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/fstest"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 )
 
 const brokenYAML = "kind: [unclosed\n"
@@ -211,5 +216,43 @@ func TestDefaultedNamespaceCostsNothingAgain(t *testing.T) {
 	after := w.state.Works["works/m1/default/deployment.apps_web.yaml"]
 	if reflect.ValueOf(before.Object).Pointer() != reflect.ValueOf(after.Object).Pointer() {
 		t.Error("the work was rendered again")
+	}
+}
+
+// failing is a tree one file of which cannot be read, through no fault of who wrote it.
+type failing struct {
+	*tree
+	file    string
+	failure error
+}
+
+func (f *failing) Open(name string) (fs.File, error) {
+	if name == f.file && f.failure == nil {
+		f.failure = &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+		return nil, f.failure
+	}
+	return f.tree.Open(name)
+}
+
+func (f *failing) Unread() error { return f.failure }
+
+// A tree of which a part could not be read is read again by the next decision, though it is still the same.
+func TestAFailureToReadIsNotRemembered(t *testing.T) {
+	files := newTree(fstest.MapFS{
+		"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},
+		"b.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")},
+	})
+	memo := decide.NewMemo()
+	for _, tt := range []struct {
+		fsys fs.FS
+		want string
+	}{{&failing{tree: files, file: "b.yaml"}, "unreadable"}, {files, ""}} {
+		var got []string
+		for _, f := range decide.Findings(decide.Input{Source: gitstate.Snapshot{FS: tt.fsys}, Now: start, Memo: memo}) {
+			got = append(got, f.Code)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("findings %q, want %q", got, tt.want)
+		}
 	}
 }

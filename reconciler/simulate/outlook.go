@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -35,7 +36,7 @@ type Outlook struct {
 }
 
 // NewOutlook plays what comes of a state until then. Memo serves it alone, and while it lasts.
-func NewOutlook(in decide.Input, before *record.State, until time.Duration, memo *decide.Memo) (*Outlook, error) {
+func NewOutlook(ctx context.Context, in decide.Input, before *record.State, until time.Duration, memo *decide.Memo) (*Outlook, error) {
 	const head = "head"
 	o := &Outlook{
 		scenario: Scenario{Source: head, Start: in.Now.UTC().Format(time.RFC3339), Until: until},
@@ -43,7 +44,7 @@ func NewOutlook(in decide.Input, before *record.State, until time.Duration, memo
 		before:   before, members: map[int][]record.BindingKey{}, works: map[record.BindingKey][]record.Work{},
 	}
 	options := o.options
-	options.Memo = memo
+	options.Memo, options.Stop = memo, ctx.Err
 	calm, err := Run(&o.scenario, options)
 	if err != nil {
 		return nil, err
@@ -125,10 +126,10 @@ func runsOn(b *workv1alpha2.ResourceBinding, member string) bool {
 }
 
 // Death plays that a member dies at once. The result tells of all bindings that run on it, and of others maybe not.
-func (o *Outlook) Death(member string, memo *decide.Memo) (*Result, error) {
+func (o *Outlook) Death(ctx context.Context, member string, memo *decide.Memo) (*Result, error) {
 	s, options := o.scenario, o.options
 	s.Events = []Event{{Cluster: member, Ready: "Unknown"}}
-	options.Memo, options.Served = memo, o.served
+	options.Memo, options.Served, options.Stop = memo, o.served, ctx.Err
 	options.Only = o.Concerned(member)
 	options.Previous = o.part(options.Only)
 	return Run(&s, options)

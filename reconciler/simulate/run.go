@@ -34,6 +34,8 @@ type Options struct {
 	// Served are templates of the kinds that members serve who do not say so themselves; nil means that a decision
 	// before the first tells.
 	Served []api.ID
+	// Stop is asked before each pass; an error ends the scenario. Nil means that nobody stops it.
+	Stop func() error
 	// Memo makes a scenario cheap that is much like the one before; nil means none.
 	Memo *decide.Memo
 	// Branch is where decisions go; nil means into memory.
@@ -174,6 +176,11 @@ func (r *runner) play() error {
 	for step := 0; ; step++ {
 		if step == most {
 			return fmt.Errorf("no end after %d steps, at %s", most, r.at())
+		}
+		if r.Stop != nil {
+			if err := r.Stop(); err != nil {
+				return err
+			}
 		}
 		for len(events) > 0 && !r.start.Add(events[0].At).After(r.now) {
 			if err := r.happen(events[0]); err != nil {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -300,5 +301,19 @@ func TestStories(t *testing.T) {
 				t.Errorf("placed %s, want %s", got, c.at)
 			}
 		})
+	}
+}
+
+func TestAScenarioEndsWhenItIsStopped(t *testing.T) {
+	stop, passes := errors.New("stop"), 0
+	s := &Scenario{Source: "head", Start: "2026-01-01T00:00:00Z", Until: time.Hour, Events: []Event{{At: time.Minute, Cluster: "m1", Ready: "False"}}}
+	_, err := Run(s, Options{Sources: map[string]gitstate.Snapshot{"head": snapshot("head", story{spec: fmt.Sprintf(one, ""), replicas: 1}.source())}, Stop: func() error {
+		if passes++; passes > 2 {
+			return stop
+		}
+		return nil
+	}})
+	if !errors.Is(err, stop) || passes != 3 {
+		t.Errorf("%v after %d questions", err, passes)
 	}
 }

@@ -47,7 +47,7 @@ func (r *reader) admit(u *Unit, o *Object) {
 	o.ID = api.IDOf(o.Content)
 	refuse := func(code string, path []string, format string, args ...any) {
 		u.Broken = true
-		u.Findings = append(u.Findings, o.Finding(render.Error, code, path, format, args...))
+		r.find(u, o.Finding(render.Error, code, path, format, args...))
 	}
 	mistaken := func(path []string, v any, want string) {
 		code, message := mistyped(o, path, v, want)
@@ -161,7 +161,7 @@ func (r *reader) repeats(u *Unit, o *Object) {
 	}
 	for _, rep := range o.text.repeats() {
 		if rep.within(o) {
-			u.Findings = append(u.Findings, rep.finding(o, render.Warning))
+			r.find(u, rep.finding(o, render.Warning))
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (r *reader) items(u *Unit, list *Object, items []any) {
 		content, ok := item.(map[string]any)
 		if !ok {
 			u.Broken = true
-			u.Findings = append(u.Findings, list.Finding(render.Error, "wrong-type", path, "%s where an object is wanted", list.show(item)))
+			r.find(u, list.Finding(render.Error, "wrong-type", path, "%s where an object is wanted", list.show(item)))
 			continue
 		}
 		o := &Object{Origin: list.Origin, text: list.text, path: slices.Concat(list.path, path)}

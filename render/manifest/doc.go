@@ -22,6 +22,7 @@
 //	yaml-boolean       a word such as on or no where a text is wanted
 //	unknown-field      (Decode)
 //	duplicate-key      a key stands twice: an error in Karmada's kinds (Decode), else a warning
+//	more-findings      there are more of a code in one file than are listed
 //	kustomize          a kustomization cannot be built
 //	unused-component   (info) a component to which nothing refers
 //	link               (info) a link to a folder

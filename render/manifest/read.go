@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -126,6 +127,7 @@ type reader struct {
 	files          []string                 // manifests
 	kustomizations map[string]kustomization // by folder
 	units          []Unit
+	found          map[string]count // by code, of the unit that is being read
 }
 
 var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
@@ -236,6 +238,7 @@ func (r *reader) tooLarge() error {
 func (r *reader) unit(name string, read func(string) Unit) {
 	defer func() {
 		if p := recover(); p != nil {
+			r.found = nil
 			r.broken(name, fmt.Errorf("reading it went wrong inside godwit: %v", p))
 		}
 	}()
@@ -279,7 +282,38 @@ func (r *reader) parse(name, hash string, data []byte) Unit {
 	for i, c := range split(data) {
 		r.document(&u, c, i+1)
 	}
+	r.more(&u)
 	return u
+}
+
+// find adds a finding to a unit that is being read, or counts it if there are many of its code.
+func (r *reader) find(u *Unit, f render.Finding) {
+	c := r.found[f.Code]
+	if c.n++; c.n <= render.MostFindings {
+		u.Findings = append(u.Findings, f)
+	} else {
+		c.worst = render.Worse(c.worst, f.Severity)
+	}
+	if r.found == nil {
+		r.found = map[string]count{}
+	}
+	r.found[f.Code] = c
+}
+
+// count is how many findings of a code a unit has, and the worst severity of those that are not listed.
+type count struct {
+	n     int
+	worst render.Severity
+}
+
+// more ends the unit's findings with what find did not list.
+func (r *reader) more(u *Unit) {
+	for _, code := range slices.Sorted(maps.Keys(r.found)) {
+		if c := r.found[code]; c.n > render.MostFindings {
+			u.Findings = append(u.Findings, render.More(u.Path, code, c.worst, c.n-render.MostFindings))
+		}
+	}
+	r.found = nil
 }
 
 // document adds the objects of one document of a file.
@@ -291,13 +325,13 @@ func (r *reader) document(u *Unit, c chunk, number int) {
 		u.Broken = true
 		f := o.Finding(render.Error, "broken-yaml", nil, "")
 		f.Line, f.Message = syntax(err, c, f.Line)
-		u.Findings = append(u.Findings, f)
+		r.find(u, f)
 		return
 	}
 	t.repeated = repeated
 	if list, _ := content.([]any); slices.ContainsFunc(list, isManifest) {
 		u.Broken = true
-		u.Findings = append(u.Findings, o.Finding(render.Error, "list-of-objects", nil,
+		r.find(u, o.Finding(render.Error, "list-of-objects", nil,
 			"a list of objects is no manifest; put them into a kind: List, or a line with --- between them"))
 		return
 	}
@@ -364,6 +398,7 @@ func (r *reader) build(root string) Unit {
 	for i, content := range objects {
 		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
 	}
+	r.more(&u)
 	if u.Hash = r.hashAll(inputs); u.Hash != "" {
 		r.new.units[root], r.new.inputs[root] = u, inputs
 	}

@@ -819,3 +819,14 @@ func TestParseIsReadOfOneFile(t *testing.T) {
 		t.Errorf("a text over the limit gives %+v", u)
 	}
 }
+
+func TestManyFindingsOfAFileAreCounted(t *testing.T) {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + strings.Repeat("  a: b\n", 1000)
+	units := Read(fstest.MapFS{"a.yaml": {Data: []byte(text)}, "b.yaml": {Data: []byte(text)}}, Options{})
+	for _, u := range units {
+		last := u.Findings[len(u.Findings)-1]
+		if len(u.Findings) != render.MostFindings+1 || last != render.More(u.Path, "duplicate-key", render.Warning, 999-render.MostFindings) || u.Broken || len(u.Objects) != 1 {
+			t.Errorf("%s: %d findings, the last is %s, broken %t, %d objects", u.Path, len(u.Findings), last, u.Broken, len(u.Objects))
+		}
+	}
+}
