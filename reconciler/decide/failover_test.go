@@ -227,6 +227,25 @@ func TestAFailoverBeforeAnyStatusRepeatsFromTheRecord(t *testing.T) {
 	}
 }
 
+// How a copy was seen that is left at once, the task alone tells: its status goes from the record in the same decision.
+func TestAFailoverForAHealthThatWasNotOnRecordRepeats(t *testing.T) {
+	w := newWorld(t)
+	w.options.StatusInterval = time.Hour
+	w.look("m1", "m2", "m3")
+	w.push(failoverSource(3, 4, strings.Replace(tutorial, "purgeMode: Graciously, gracePeriodSeconds: 120", "purgeMode: Directly", 1)))
+	for _, member := range []string{"m1", "m2"} {
+		w.healthOf(member, workv1alpha2.ResourceHealthy)
+	}
+	w.at(5)
+	w.healthOf("m2", workv1alpha2.ResourceUnhealthy)
+	w.at(10)
+	before := w.readBack()
+	w.healthOf("m2", workv1alpha2.ResourceUnknown)
+	d := w.at(71)
+	want(t, "leaves", w.tasks(web), "m2 Directly ApplicationFailure")
+	w.repeats(before, d)
+}
+
 // repeats checks that a decision comes out the same from what is on record.
 func (w *world) repeats(before *record.State, d *decide.Decision) {
 	w.Helper()

@@ -95,6 +95,9 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 			facts.Copies[id.Unversioned()] = recalled(item, version)
 		}
 	}
+	for key, b := range next.Bindings {
+		recallLeft(seen, prev, prev.Bindings[key], b)
+	}
 	// What no binding tells of, such as Namespaces, was delivered where it is said nowhere that it was not.
 	for path, w := range prev.Works {
 		if facts, ok := seen.Members[w.Member]; ok && DeliveryOf(prev.Members[w.Member]) == DeliveryHydrate {
@@ -118,6 +121,32 @@ func Recall(prev, next *record.State, edited map[record.BindingKey]time.Time) Ob
 		seen.CutOff = b.Message // whatever kept the brake on
 	}
 	return seen
+}
+
+// recallLeft gives back how copies were seen that were left for their health, and of which the record tells nothing more: the
+// task says it.
+func recallLeft(seen Observations, prev *record.State, before, b *workv1alpha2.ResourceBinding) {
+	if before == nil {
+		return
+	}
+	on := func(items []workv1alpha2.AggregatedStatusItem, member string) int {
+		return slices.IndexFunc(items, func(i workv1alpha2.AggregatedStatusItem) bool { return i.ClusterName == member })
+	}
+	for _, task := range b.Spec.GracefulEvictionTasks {
+		facts, ok := seen.Members[task.FromCluster]
+		i := on(before.Status.AggregatedStatus, task.FromCluster)
+		if !ok || i < 0 || task.Reason != failover.TaskApplicationFailure || failover.Leaving(&before.Spec, task.FromCluster) || on(b.Status.AggregatedStatus, task.FromCluster) >= 0 {
+			continue
+		}
+		item, version := before.Status.AggregatedStatus[i], ""
+		health, _, _ := strings.Cut(task.Message, " ")
+		item.Health = workv1alpha2.ResourceHealth(health)
+		id := templateOf(b)
+		if item.Applied {
+			version = HashText(prev.Works[record.WorkPath(task.FromCluster, id)].Hash)
+		}
+		facts.Copies[id.Unversioned()] = recalled(item, version)
+	}
 }
 
 // recalled is a copy as it was seen, with the version of it that was applied; empty if none was.
