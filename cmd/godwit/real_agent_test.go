@@ -59,6 +59,7 @@ spec:
     clusterAffinities:
     - {affinityName: home, labelSelector: {matchLabels: {home: shop}}}
     - {affinityName: any}
+    spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}] # or it would come back as soon as it can
     clusterTolerations:
     - {key: cluster.karmada.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 1}
   failover: {cluster: {purgeMode: Gracefully}}
