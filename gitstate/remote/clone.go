@@ -90,11 +90,16 @@ func (f indexed) Open(name string) (billy.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file{opened}, nil
+	return file{opened, name}, nil
 }
 
-// file is one that is only read: nobody locks it.
-type file struct{ *os.File }
+// file is one that is only read: nobody locks it. Its name is the one it was opened by, by which go-git opens it again.
+type file struct {
+	*os.File
+	name string
+}
+
+func (f file) Name() string { return f.name }
 
 func (file) Lock() error   { return nil }
 func (file) Unlock() error { return nil }

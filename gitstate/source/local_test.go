@@ -419,3 +419,17 @@ func TestWhatCannotBeReadIsTold(t *testing.T) {
 		t.Errorf("read: %v; told: %v", err, unread)
 	}
 }
+
+// go-git opens the pack of a larger file once more, by the name that the pack was first opened by.
+func TestALargerFileOfAPackIsRead(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	large := strings.Repeat("0123456789abcdef", 4<<10)
+	repo.Commit("main", map[string]string{"small": "1", "large": large}, "one")
+	repo.Git("repack", "-a", "-d", "-q")
+	snapshot, err := openLocal(t, repo.Dir, "").Fetch(t.Context())
+	must(t, err)
+	text, err := fs.ReadFile(snapshot.FS, "large")
+	if err != nil || string(text) != large {
+		t.Errorf("%d bytes of %d: %v", len(text), len(large), err)
+	}
+}
