@@ -49,6 +49,7 @@ func TestMeter(t *testing.T) {
 }
 
 func TestProgressLeavesNothingBehind(t *testing.T) {
+	// The sleeps are of synctest's clock: they take no time.
 	synctest.Test(t, func(t *testing.T) {
 		var screen strings.Builder
 		p := &progress{w: &screen, meter: meter{width: 80}}
