@@ -12,8 +12,9 @@ import (
 
 // Keeper keeps commits that are not pushed where the next leader finds them.
 type Keeper interface {
-	// Kept gives what the last leader kept; a bundle of nothing if there is nothing. It comes before the first Keep.
-	Kept(ctx context.Context) (store.Bundle, error)
+	// Kept gives what the last leader kept, a bundle of nothing if all was pushed; false means that nobody ever kept
+	// anything. It comes before the first Keep.
+	Kept(ctx context.Context) (store.Bundle, bool, error)
 	// Keep replaces it; what is kept is found once Keep returned without an error.
 	Keep(ctx context.Context, b store.Bundle) error
 	// Forget says that nothing has to be kept any more.
@@ -89,7 +90,8 @@ func (r *Reconciler) start(ctx context.Context) error {
 }
 
 // takeOver goes on where the last leader stopped. Commits of this clone that are neither pushed nor kept were
-// never carried out, and are dropped.
+// never carried out, and are dropped. Where nobody ever kept anything that is not known, such as after a time without an
+// election: they stand then, as they do for one that is alone.
 func (r *Reconciler) takeOver(ctx context.Context) error {
 	if r.Keeper == nil {
 		return nil
@@ -98,8 +100,8 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the state branch: %w", err)
 	}
-	kept, err := r.Keeper.Kept(ctx)
-	if err == nil {
+	kept, found, err := r.Keeper.Kept(ctx)
+	if err == nil && found {
 		err = r.Store.Restore(ctx, kept)
 	}
 	if err == nil {

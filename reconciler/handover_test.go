@@ -15,19 +15,20 @@ import (
 // fakeKeeper is a management cluster that all replicas share.
 type fakeKeeper struct {
 	bundle  store.Bundle
+	found   bool  // somebody kept something, once
 	err     error // of every call
 	readErr error // of Kept
 	keeps   int
 	tidied  bool
 }
 
-func (k *fakeKeeper) Kept(context.Context) (store.Bundle, error) {
-	return k.bundle, errors.Join(k.err, k.readErr)
+func (k *fakeKeeper) Kept(context.Context) (store.Bundle, bool, error) {
+	return k.bundle, k.found, errors.Join(k.err, k.readErr)
 }
 
 func (k *fakeKeeper) Keep(_ context.Context, b store.Bundle) error {
 	if k.err == nil {
-		k.bundle = b
+		k.bundle, k.found = b, true
 		k.keeps++
 	}
 	return k.err
@@ -106,11 +107,13 @@ func TestTheNextLeaderGoesOnWithWhatWasKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		kept           store.Bundle
 		readErr        error
-		offline        bool
+		never, offline bool
 		commits, works int
 	}{
 		"kept":                             {kept: store.Bundle{Head: "c1"}, offline: true, commits: 1, works: 1},
 		"not kept was never carried out":   {commits: 1, works: 1}, // decided again
+		"nobody ever kept, it may be out":  {never: true, commits: 1, works: 1},
+		"nor can the remote be read":       {never: true, offline: true, commits: 1, works: 1},
 		"unusable, the remote is there":    {kept: store.Bundle{Head: "?"}, commits: 1, works: 1},
 		"unusable, and the remote is away": {kept: store.Bundle{Head: "?"}, offline: true, commits: 1},
 		"unreadable":                       {readErr: errAway, commits: 1},
@@ -118,7 +121,7 @@ func TestTheNextLeaderGoesOnWithWhatWasKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				k := &fakeKeeper{bundle: c.kept, readErr: c.readErr}
+				k := &fakeKeeper{bundle: c.kept, readErr: c.readErr, found: !c.never}
 				w := newWorld(t, placed(), nil)
 				w.store.pushErr = errAway
 				w.runFor(t, 2*time.Second) // the last leader
@@ -138,7 +141,7 @@ func TestTheNextLeaderGoesOnWithWhatWasKept(t *testing.T) {
 				if usable := c.readErr == nil && c.kept.Head != "?"; k.tidied != usable {
 					t.Errorf("it tidied up: %v; what is kept can be used: %v", k.tidied, usable)
 				}
-				if same := w.store.messages[1].When.Equal(before); same != (c.kept.Head == "c1" || c.works == 0) {
+				if same := w.store.messages[1].When.Equal(before); same != (c.kept.Head == "c1" || c.never || c.works == 0) {
 					t.Errorf("the last leader's commit is still there: %v", same)
 				}
 			})

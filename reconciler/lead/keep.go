@@ -64,16 +64,16 @@ func (k *Keeper) partName(sum string, i int) string {
 	return fmt.Sprintf("%s-%.16s-%d", k.Name, sum, i)
 }
 
-// Kept reads the bundle; it is one of nothing where none is kept. It is called before the first Keep, and says what that
-// may replace.
-func (k *Keeper) Kept(ctx context.Context) (store.Bundle, error) {
+// Kept reads the bundle; it is one of nothing where all was pushed, and false means that there never was one. It is
+// called before the first Keep, and says what that may replace.
+func (k *Keeper) Kept(ctx context.Context) (store.Bundle, bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b, err := k.kept(ctx)
 	if err != nil {
-		return store.Bundle{}, fmt.Errorf("read kept commits: %w", err)
+		return store.Bundle{}, k.version != "", fmt.Errorf("read kept commits: %w", err)
 	}
-	return b, nil
+	return b, k.version != "", nil
 }
 
 func (k *Keeper) kept(ctx context.Context) (b store.Bundle, err error) {

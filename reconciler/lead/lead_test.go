@@ -70,7 +70,7 @@ func TestWhatIsKeptIsThereForTheNextLeader(t *testing.T) {
 	s := membertest.Start(t, "management")
 	first := keeper(t, s)
 	c := first.Secrets
-	if got, err := first.Kept(t.Context()); err != nil || got.Head != "" {
+	if got, found, err := first.Kept(t.Context()); err != nil || found || got.Head != "" {
 		t.Fatalf("nothing is kept: %+v, %v", got, err)
 	}
 	for _, n := range []int{10, testSize, testSize + 1, 2*testSize + 5, 0, 100} {
@@ -79,9 +79,9 @@ func TestWhatIsKeptIsThereForTheNextLeader(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := keeper(t, s)
-		got, err := next.Kept(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		got, found, err := next.Kept(t.Context())
+		if err != nil || !found {
+			t.Fatal(found, err)
 		}
 		if !bytes.Equal(want.Pack, got.Pack) || got.Head != "h" || got.Base != "b" {
 			t.Fatalf("%d bytes: %d came back from %q to %q", n, len(got.Pack), got.Base, got.Head)
@@ -96,7 +96,7 @@ func TestWhatIsKeptIsThereForTheNextLeader(t *testing.T) {
 	if err := first.Forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := keeper(t, s).Kept(t.Context()); err != nil || got.Head != "" || len(got.Pack) > 0 {
+	if got, found, err := keeper(t, s).Kept(t.Context()); err != nil || !found || got.Head != "" || len(got.Pack) > 0 {
 		t.Errorf("forgotten: %+v, %v", got, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestALeaderThatWasOvertakenKeepsNothing(t *testing.T) {
 	old, successor := keeper(t, s), keeper(t, s)
 	c := old.Secrets
 	for _, k := range []*Keeper{old, successor} {
-		if _, err := k.Kept(t.Context()); err != nil {
+		if _, _, err := k.Kept(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestALeaderThatWasOvertakenKeepsNothing(t *testing.T) {
 	if err := keep(old, "one", 2*testSize); !errors.Is(err, ErrOvertaken) {
 		t.Fatalf("made beside the successor's: %v", err)
 	}
-	if _, err := old.Kept(t.Context()); err != nil {
+	if _, _, err := old.Kept(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := keep(successor, "three", 2*testSize); err != nil {
@@ -128,7 +128,7 @@ func TestALeaderThatWasOvertakenKeepsNothing(t *testing.T) {
 	if err := keep(old, "four", 10); !errors.Is(err, ErrOvertaken) {
 		t.Fatalf("written over the successor's: %v", err)
 	}
-	b, err := keeper(t, s).Kept(t.Context())
+	b, _, err := keeper(t, s).Kept(t.Context())
 	if err != nil || !strings.HasPrefix(string(b.Pack), "three") {
 		t.Fatalf("%.5s, %v", b.Pack, err)
 	}
@@ -144,7 +144,7 @@ func TestALeaderThatWasOvertakenKeepsNothing(t *testing.T) {
 	if len(after) >= before || !slices.Contains(after, "other") {
 		t.Errorf("of %d Secrets %v are left", before, after)
 	}
-	if _, err := keeper(t, s).Kept(t.Context()); err != nil {
+	if _, _, err := keeper(t, s).Kept(t.Context()); err != nil {
 		t.Errorf("after tidying up: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestSecretsThatDoNotFitTogetherAreNoBundle(t *testing.T) {
 			}
 			spoil(c, found[0], found[1])
 			next := keeper(t, server)
-			if _, err := next.Kept(t.Context()); !errors.Is(err, store.ErrBundle) {
+			if _, _, err := next.Kept(t.Context()); !errors.Is(err, store.ErrBundle) {
 				t.Fatalf("it can be read: %v", err)
 			}
 			if err := next.Keep(t.Context(), store.Bundle{Head: "h2", Pack: pack(3)}); err != nil {
