@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,9 @@ is that repository, state.url, which it reads and pushes its one branch to; the 
 sees. With agent.url reports go to another repository, so that it needs only to read the first.
 
 It uses its pod's service account, or the context of --kubeconfig, clusters.kubeconfig or $KUBECONFIG that is named as the
-member, else the current one.`,
+member, else the current one.
+
+It follows its configuration file, and the files that are named there, as run does.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(cmd)
@@ -45,64 +48,193 @@ member, else the current one.`,
 			}
 			log := logger(cmd, c)
 			member.BridgeKlog(log)
-			return c.agent(cmd.Context(), name, log)
+			t := &tending{follower: follower{cmd: cmd, log: log}, member: name}
+			return t.run(cmd.Context(), c)
 		},
 	}
 	cmd.Flags().StringVar(&name, "member", "", "name of the member that this cluster is")
 	return cmd
 }
 
-// agent serves a member until ctx ends.
-func (c *Config) agent(ctx context.Context, name string, log *slog.Logger) error {
-	dir := filepath.Join(c.DataDir, "agent-"+record.AgentBranch(name))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// tending is godwit agent: one agent after the other, each of the configuration in force.
+type tending struct {
+	follower
+	member  string
+	metrics *metrics.Metrics // nil: nobody looks at them
+	agent   atomic.Pointer[tended]
+}
+
+// tended is an agent with everything it works on.
+type tended struct {
+	*pull.Agent
+	fleet *member.Fleet
+	state *store.Store
+}
+
+func (a *tended) close() {
+	within(stopTime, a.fleet.Close)
+	a.state.Close()
+}
+
+// run serves the member until ctx ends.
+func (t *tending) run(ctx context.Context, c *Config) (err error) {
+	now := inForce{config: c, files: c.prints()}
+	t.measure(c)
+	a, err := t.open(ctx, c, nil)
+	if err != nil {
 		return err
+	}
+	t.agent.Store(a)
+	defer func() { t.agent.Load().close() }()
+	if now.listeners, err = t.listen(c); err != nil {
+		return err
+	}
+	t.try, t.reloaded = t.prepare, t.count
+	defer t.follow(ctx, now)()
+	for {
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func(a *tended) { ended <- a.Run(running) }(t.agent.Load())
+		next, err := t.await(ctx, ended)
+		stop()
+		if next == nil {
+			return err
+		}
+		if err := <-ended; err != nil || ctx.Err() != nil {
+			closeListeners(next.listeners, t.listeners)
+			return err
+		}
+		if err := t.replace(ctx, next); err != nil {
+			return err
+		}
+	}
+}
+
+// measure begins to collect figures, if they are served and nobody does yet.
+func (t *tending) measure(c *Config) {
+	if c.Server.Address == "" || t.metrics != nil {
+		return
+	}
+	dir := c.agentDir(t.member)
+	t.metrics = metrics.New(metrics.Options{
+		Version: version, Packs: func() (int, error) { return pack.Count(dir) },
+		Stats: func() map[string]member.Stats {
+			if a := t.agent.Load(); a != nil {
+				return a.fleet.Stats()
+			}
+			return nil
+		},
+	})
+}
+
+func (t *tending) listen(c *Config) ([]listener, error) {
+	if c.Server.Address == "" {
+		return nil, nil
+	}
+	return t.follower.open([]serving{{"server.address", serve.Options{
+		Address: c.Server.Address, Handler: serve.Operations(t.alive, t.isReady, t.metrics.Handler()),
+	}}})
+}
+
+// alive and isReady answer probes for the agent that runs.
+func (t *tending) alive() error   { return t.agent.Load().Alive() }
+func (t *tending) isReady() error { return t.agent.Load().Ready() }
+
+func (t *tending) count(ok bool) {
+	if t.metrics != nil {
+		t.metrics.Reloaded(ok)
+	}
+}
+
+// prepare tries out all that can go wrong, and opens what the process is to listen on.
+func (t *tending) prepare(next *candidate) (err error) {
+	c := next.config
+	if err := first(
+		func() error { _, err := c.deliveryRemote(); return err },
+		func() error { _, err := c.openReports(remote.Options{}); return err },
+		func() error { _, err := c.trust(); return err },
+	); err != nil {
+		return err
+	}
+	t.measure(c)
+	next.listeners, err = t.listen(c)
+	return err
+}
+
+// replace ends the agent, which nobody runs any more, and begins the next one. If that turns out to be impossible it
+// goes on with another one of the configuration in force.
+func (t *tending) replace(ctx context.Context, next *candidate) error {
+	old := t.agent.Load()
+	old.close()
+	probers := old.fleet.Probers()
+	a, err := t.open(ctx, next.config, probers)
+	if err == nil {
+		t.agent.Store(a)
+		t.adopt(ctx, next.inForce)
+		t.reloaded(true)
+		t.log.Info("the configuration changed", "settings", next.changed)
+		return nil
+	}
+	closeListeners(next.listeners, t.listeners)
+	if ctx.Err() != nil {
+		return nil // the process was asked to stop meanwhile
+	}
+	t.refuse(next.files, err)
+	if a, err = t.open(ctx, t.config, probers); err != nil {
+		return fmt.Errorf("go on with the last configuration: %w", err)
+	}
+	t.agent.Store(a)
+	return nil
+}
+
+// agentDir is where the agent of a member keeps what it knows.
+func (c *Config) agentDir(name string) string {
+	return filepath.Join(c.DataDir, "agent-"+record.AgentBranch(name))
+}
+
+// open makes an agent. probers are what the one before it saw.
+func (t *tending) open(ctx context.Context, c *Config, probers map[string]observe.Prober) (*tended, error) {
+	dir := c.agentDir(t.member)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	reports, err := c.openReports(remote.Options{})
+	if err != nil {
+		return nil, err
 	}
 	state, err := c.openDelivery(ctx, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer state.Close()
-	reports, err := c.openReports(remote.Options{})
-	if err != nil {
-		return err
+	options := c.fleetOptions(t.log)
+	options.Probers = probers
+	if t.metrics != nil {
+		options.Tried = t.metrics.Tried
 	}
-	options := c.fleetOptions(log)
-	var figures *metrics.Metrics
-	var fleet *member.Fleet
-	if c.Server.Address != "" {
-		figures = metrics.New(metrics.Options{
-			Version: version, Stats: func() map[string]member.Stats { return fleet.Stats() }, Packs: func() (int, error) { return pack.Count(dir) },
-		})
-		options.Tried = figures.Tried
-	}
-	fleet = member.New(c.own(), options)
-	defer within(stopTime, fleet.Close)
-	branch := record.AgentPrefix(c.State.Branch) + record.AgentBranch(name)
+	fleet := member.New(c.own(), options)
+	branch := record.AgentPrefix(c.State.Branch) + record.AgentBranch(t.member)
 	agent := pull.NewAgent(pull.AgentOptions{
-		Member: name, State: state, Poster: store.NewPoster(reports, branch, c.author()), Fleet: fleet, Version: version,
-		Interval: c.Agent.PollInterval, Heartbeat: c.Agent.Heartbeat, Rest: min(2*time.Second, c.Agent.Heartbeat), Log: log.With("member", name),
+		Member: t.member, State: state, Poster: store.NewPoster(reports, branch, c.author()), Fleet: fleet, Version: version,
+		Interval: c.Agent.PollInterval, Heartbeat: c.Agent.Heartbeat, Rest: min(2*time.Second, c.Agent.Heartbeat), Log: t.log.With("member", t.member),
 	})
-	if figures != nil {
-		s, err := serve.Start(serve.Options{Address: c.Server.Address, Handler: serve.Operations(agent.Alive, agent.Ready, figures.Handler()), Log: log})
-		if err != nil {
-			return fmt.Errorf("server.address: %w", err)
-		}
-		log.Info("listening", "for", "server.address", "address", s.Address())
-		defer within(stopTime, s.Close)
+	t.log.Info("serving the member", "member", t.member, "branch", c.State.Branch, "reports", reports, "to", branch)
+	return &tended{agent, fleet, state}, nil
+}
+
+// deliveryRemote has the state branch, as an agent reads it.
+func (c *Config) deliveryRemote() (*remote.Remote, error) {
+	r, err := c.stateRemote()
+	if err == nil && r == nil {
+		err = errors.New("state.url: name the repository that has the state branch")
 	}
-	log.Info("serving the member", "member", name, "branch", c.State.Branch, "reports", reports, "to", branch)
-	return agent.Run(ctx)
+	return r, err
 }
 
 // openDelivery opens the state branch for an agent, which only reads it.
 func (c *Config) openDelivery(ctx context.Context, dir string) (*store.Store, error) {
-	r, err := c.stateRemote()
+	r, err := c.deliveryRemote()
 	if err != nil {
 		return nil, err
-	}
-	if r == nil {
-		return nil, errors.New("state.url: name the repository that has the state branch")
 	}
 	o := store.Options{Remote: r, Branch: c.State.Branch, Dir: dir, Author: c.author()}
 	trust, err := c.trust()

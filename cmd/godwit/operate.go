@@ -228,36 +228,44 @@ type listener struct {
 	setting, address string
 }
 
-// listen listens where the configuration says. It takes those that are there already, and what is no longer
-// wanted is left to the caller; after an error nothing new is open.
-func (s *service) listen(c *Config) (all []listener, err error) {
-	was := s.listeners
-	open := func(setting string, o serve.Options) {
-		i := slices.IndexFunc(was, func(l listener) bool { return l.setting == setting && l.address == o.Address })
+// listen listens where the configuration says.
+func (s *service) listen(c *Config) ([]listener, error) {
+	var all []serving
+	if c.Server.Address != "" {
+		all = append(all, serving{"server.address", serve.Options{Address: c.Server.Address, Handler: serve.Operations(s.alive, s.isReady, s.metrics.Handler())}})
+	}
+	return s.open(append(all,
+		serving{"server.webhooks.address", serve.Options{Address: c.Server.Webhooks.Address, Handler: http.HandlerFunc(s.receive), Connections: hookConnections}},
+		serving{"--pprof", serve.Options{Address: s.profiles, Handler: serve.Profiles(), Unhurried: true}}))
+}
+
+// serving is what a setting, or a flag, asks to be served; without an address it asks for nothing.
+type serving struct {
+	setting string
+	serve.Options
+}
+
+// open listens. It takes those that are there already, and what is no longer wanted is left to the caller; after an
+// error nothing new is open.
+func (f *follower) open(wanted []serving) (all []listener, err error) {
+	for _, w := range wanted {
+		i := slices.IndexFunc(f.listeners, func(l listener) bool { return l.setting == w.setting && l.address == w.Address })
 		switch {
-		case err != nil || o.Address == "":
+		case w.Address == "":
 		case i >= 0:
-			all = append(all, was[i])
+			all = append(all, f.listeners[i])
 		default:
-			o.Log = s.log
-			server, failed := serve.Start(o)
-			if failed != nil {
-				err = fmt.Errorf("%s: %w", setting, failed)
-				return
+			w.Log = f.log
+			server, err := serve.Start(w.Options)
+			if err != nil {
+				closeListeners(all, f.listeners)
+				return nil, fmt.Errorf("%s: %w", w.setting, err)
 			}
-			s.log.Info("listening", "for", setting, "address", server.Address())
-			all = append(all, listener{server, setting, o.Address})
+			f.log.Info("listening", "for", w.setting, "address", server.Address())
+			all = append(all, listener{server, w.setting, w.Address})
 		}
 	}
-	if c.Server.Address != "" {
-		open("server.address", serve.Options{Address: c.Server.Address, Handler: serve.Operations(s.alive, s.isReady, s.metrics.Handler())})
-	}
-	open("server.webhooks.address", serve.Options{Address: c.Server.Webhooks.Address, Handler: http.HandlerFunc(s.receive), Connections: hookConnections})
-	open("--pprof", serve.Options{Address: s.profiles, Handler: serve.Profiles(), Unhurried: true})
-	if err != nil {
-		closeListeners(all, was)
-	}
-	return all, err
+	return all, nil
 }
 
 // closeListeners closes those that are not kept.

@@ -59,7 +59,7 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 			if once {
 				return c.once(cmd, log, timeout)
 			}
-			s := &service{cmd: cmd, log: log, profiles: profiles}
+			s := &service{follower: follower{cmd: cmd, log: log}, profiles: profiles}
 			return s.run(cmd.Context(), c)
 		},
 	}
