@@ -37,6 +37,9 @@ type AgentOptions struct {
 	Fleet Reachable
 	// Version is the program's.
 	Version string
+	// Marker is a file that remembers which commit is in force, so that the next agent is not led back either; empty
+	// means that nobody does.
+	Marker string
 	// Interval is how often the state branch is looked at, default 15s.
 	Interval time.Duration
 	// Heartbeat is how often something is reported without news, default 30s.
@@ -55,7 +58,10 @@ type AgentOptions struct {
 type Agent struct {
 	o AgentOptions
 
-	passed gitstate.Revision // over, as history was taken back; of the one who pulls
+	// Of the one who pulls:
+
+	passed gitstate.Revision // over, as history was taken back
+	mark   mark              // in force now, or with the last agent; zero if that is not known
 
 	mu       sync.Mutex
 	head     gitstate.Revision // in force; empty if none is yet
@@ -90,6 +96,10 @@ func NewAgent(o AgentOptions) *Agent {
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var err error
+	if a.mark, err = readMark(a.o.Marker); err != nil {
+		a.o.Log.Warn("which commit was in force last is not known", "error", err)
+	}
 	a.o.Fleet.Set(map[string]Desired{a.o.Member: nothing(a.o.Member, nil)})
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -183,7 +193,7 @@ func (a *Agent) pull(ctx context.Context) error {
 		a.troubled(err.Error())
 		return err
 	}
-	if why := a.takenBack(ctx, tree.Head, head, next, before); why != "" {
+	if why := a.takenBack(ctx, tree.Head, next); why != "" {
 		a.away("branch", "history of the state branch was taken back, the last one stays in force", errors.New(why))
 		a.troubled(why)
 		a.passed = tree.Head
@@ -202,6 +212,12 @@ func (a *Agent) pull(ctx context.Context) error {
 	a.mu.Lock()
 	a.head, a.delivery = tree.Head, next
 	a.mu.Unlock()
+	a.mark = mark{tree.Head, next.passed.Time}
+	if err := a.mark.write(a.o.Marker); err != nil {
+		a.away("marker", "which commit is in force cannot be written down", err)
+	} else {
+		a.back("marker", "which commit is in force is written down again")
+	}
 	a.o.Fleet.Set(map[string]Desired{a.o.Member: next.desired})
 	return nil
 }
@@ -218,8 +234,9 @@ func (d *delivery) hesitate(before *delivery) {
 
 // takenBack says why a commit is not followed; empty if it is. One that does not descend from the one in force is, once
 // it is of no earlier pass: the reconciler knows of it then.
-func (a *Agent) takenBack(ctx context.Context, next, head gitstate.Revision, d, before *delivery) string {
-	if before == nil || next == head || !d.passed.Time.Before(before.passed.Time) {
+func (a *Agent) takenBack(ctx context.Context, next gitstate.Revision, d *delivery) string {
+	head := a.mark.Head
+	if head == "" || next == head || !d.passed.Time.Before(a.mark.Passed) {
 		return ""
 	}
 	for commit, err := range a.o.State.Log(ctx, next) {

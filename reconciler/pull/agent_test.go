@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,7 @@ type serving struct {
 	state *fakeState
 	board *fakeBoard
 	fleet *fakeFleet
+	mark  string // the file
 	ended chan error
 	stop  func()
 }
@@ -39,7 +42,7 @@ type serving struct {
 func serve(t *testing.T, story func(s *serving)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &serving{t: t, state: &fakeState{}, board: &fakeBoard{}, fleet: newFakeFleet()}
+		s := &serving{t: t, state: &fakeState{}, board: &fakeBoard{}, fleet: newFakeFleet(), mark: filepath.Join(t.TempDir(), "mark")}
 		s.start()
 		story(s)
 		s.stop()
@@ -48,7 +51,7 @@ func serve(t *testing.T, story func(s *serving)) {
 
 func (s *serving) start() {
 	s.Agent = NewAgent(AgentOptions{
-		Member: "far", State: s.state, Poster: poster{s.board, "far"}, Fleet: s.fleet, Version: "v1",
+		Member: "far", State: s.state, Poster: poster{s.board, "far"}, Fleet: s.fleet, Version: "v1", Marker: s.mark,
 		Interval: 10 * time.Second, Heartbeat: 30 * time.Second, Rest: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -267,6 +270,44 @@ func TestHistoryThatWasTakenBack(t *testing.T) {
 		s.state.commit("4", old.files(t))
 		s.after(10 * time.Second)
 		want(t, "reverted", s.wanted(), "ConfigMap a / ConfigMap b")
+	})
+}
+
+func TestTheNextAgentIsNotLedBackEither(t *testing.T) {
+	serve(t, func(s *serving) {
+		next := func() {
+			s.stop()
+			s.fleet.Set(nil)
+			s.start()
+		}
+		old := branch{passed: passed, works: []api.Object{marked("a", "1")}, retired: []record.Retired{retiredAt("b", passed, false)}}
+		s.state.commit("1", old.files(t))
+		s.state.commit("2", branch{passed: passed.Add(time.Minute), works: []api.Object{marked("a", "1"), marked("b", "1")}}.files(t))
+		s.after(10 * time.Second)
+		next()
+		want(t, "the same commit", s.wanted(), "ConfigMap a, ConfigMap b /")
+
+		s.state.with(func() { s.state.commits = s.state.commits[:1] })
+		next()
+		want(t, "taken back meanwhile", s.wanted(), "/")
+		if err := s.Ready(); err == nil {
+			t.Error("an agent that does not follow the branch is ready")
+		}
+		s.state.commit("3", branch{passed: passed.Add(2 * time.Minute), works: []api.Object{marked("a", "3")}}.files(t))
+		s.after(10 * time.Second)
+		want(t, "decided on", s.wanted(), "ConfigMap a /")
+
+		// A file that says nothing holds nobody up.
+		for _, text := range []string{"", "{", "{}", strings.Repeat("[", 1<<20)} {
+			s.stop()
+			check(t, os.WriteFile(s.mark, []byte(text), 0o600))
+			s.fleet.Set(nil)
+			s.start()
+			want(t, "after "+text[:min(3, len(text))], s.wanted(), "ConfigMap a /")
+			if now, err := readMark(s.mark); err != nil || now.Head != "3" {
+				t.Errorf("%v, %v", now, err)
+			}
+		}
 	})
 }
 
