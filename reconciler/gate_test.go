@@ -104,8 +104,19 @@ func (w *world) start(t *testing.T) (stop func()) {
 func TestABadCommitKeepsTheLastGoodOneInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lineage, signed := &fakeLineage{cut: map[gitstate.Revision]bool{}}, signedBy{"1": "ada"}
+		var turns []string // by the first process
 		gate := func(c *Config) { c.Gate = &Gate{Lineage: lineage, Signers: signed} }
-		w := newWorld(t, placed(), gate)
+		w := newWorld(t, placed(), func(c *Config) {
+			gate(c)
+			c.Report = func(p Progress) {
+				switch out := p.Decision.Refused; {
+				case p.Turned && out != nil:
+					turns = append(turns, "out "+string(out.Revision))
+				case p.Turned:
+					turns = append(turns, "in "+string(p.Decision.Revision))
+				}
+			}
+		})
 		stop := w.start(t)
 		later(70 * time.Second) // status is written down once
 		synctest.Wait()
@@ -138,10 +149,15 @@ func TestABadCommitKeepsTheLastGoodOneInForce(t *testing.T) {
 		if x := w.state.Meta.Source.Commit; x != "1" {
 			t.Errorf("in force is %s", x)
 		}
-		signed["3"] = "forge"
+		w.source.push(more) // 3, likewise
+		later(time.Minute)
+		signed["4"] = "forge"
 		w.source.push(more)
 		later(time.Minute)
 		stop()
+		if got := strings.Join(turns, ", "); got != "out 2, out 3, in 4" {
+			t.Errorf("the source turned: %s", got)
+		}
 		if n := w.fleet.works("m1"); n != 2 {
 			t.Errorf("a good commit is not followed: %d works", n)
 		}

@@ -121,6 +121,9 @@ type Progress struct {
 	Pending []Failure
 	// Seen is what the members were seen like.
 	Seen decide.Observations
+	// Turned: with this pass the source began or ceased to be followed to its newest commit, or another one is kept
+	// out; Decision.Refused says which.
+	Turned bool
 	// Pass counts passes from 1, those included that did not go through, and Took is how long it took.
 	Pass int
 	Took time.Duration
@@ -168,6 +171,7 @@ type Reconciler struct {
 	findings   string                 // what was last reported, so that it is said once
 	outages    map[string]bool        // likewise
 	distrust   string                 // likewise, of the state branch
+	keptOut    decide.Refusal         // that was last reported; zero if all is followed
 	missing    map[string]bool        // likewise, by commit of the source
 }
 
@@ -343,11 +347,21 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 	if r.Report != nil {
 		pending, _ := r.pending()
 		r.Report(Progress{
-			Decision: decision, Pending: pending, Seen: seen, Pass: r.passes, Took: r.Clock.Since(started),
+			Decision: decision, Pending: pending, Seen: seen, Turned: r.turned(decision.Refused), Pass: r.passes, Took: r.Clock.Since(started),
 			Head: r.tree.Head, Unpushed: r.unpushed, PushFailures: r.failures, Fetched: r.fetched,
 		})
 	}
 	return decision.Wake, nil
+}
+
+// turned tells whether what is kept out of the source is another commit than at the last pass.
+func (r *Reconciler) turned(refused *decide.Refusal) bool {
+	was := r.keptOut
+	r.keptOut = decide.Refusal{}
+	if refused != nil {
+		r.keptOut = *refused
+	}
+	return r.keptOut.Code != was.Code || r.keptOut.Revision != was.Revision
 }
 
 // read brings state and source up to date, in this order: what a person says on the state branch, such as an approval,

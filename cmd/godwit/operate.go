@@ -65,10 +65,13 @@ func (c *Config) audience(l *loop, log *slog.Logger, report func(reconciler.Prog
 		return a, err
 	}
 	o := notify.Options{
-		Fleet: c.Fleet, Targets: c.targets(), Marker: filepath.Join(c.DataDir, "notified"), Log: log,
+		Fleet: c.Fleet, Targets: c.targets(), Marker: notify.File(filepath.Join(c.DataDir, "notified")), Log: log,
 		Missed: func(from, to string) []notice.Notice { // by the goroutine of the passes, which the store is for
 			return notify.Missed(l.Store.Log(context.Background(), gitstate.Revision(to)), from, time.Now())
 		},
+	}
+	if l.lasting.election != nil {
+		o.Marker = l.lasting.election.Note("notified") // whoever leads next goes on with it
 	}
 	if a.metrics != nil {
 		o.Count = a.metrics.Notified
@@ -108,6 +111,13 @@ func (c *Config) recordEvents(a *audience, l *loop, log *slog.Logger) error {
 		}
 	})
 	return nil
+}
+
+// resume has those told who were not when the last process ended.
+func (a *audience) resume(ctx context.Context) {
+	if a.notifier != nil {
+		a.notifier.Resume(ctx)
+	}
 }
 
 // within gives something so much time.

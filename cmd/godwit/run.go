@@ -81,6 +81,7 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 		return err
 	}
 	defer l.close()
+	l.resume(cmd.Context())
 	failures, err := l.Once(cmd.Context(), timeout)
 	if err != nil {
 		return err
@@ -135,6 +136,12 @@ func (c *Config) lasting(log *slog.Logger) (*lasting, error) {
 	k.hooks.Store(hooks)
 	k.election, k.keeper, err = c.election(log)
 	return k, err
+}
+
+// Run decides and acts until ctx ends.
+func (l *loop) Run(ctx context.Context) error {
+	l.resume(ctx)
+	return l.Reconciler.Run(ctx)
 }
 
 func (l *loop) close() {

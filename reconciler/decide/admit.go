@@ -147,7 +147,7 @@ func (p *pass) sourceEvents() []Event {
 	if r == nil || p.next.Meta.Rewrite != nil {
 		return nil
 	}
-	e := happened("rewrite", "source", fmt.Sprintf("%.7s -> %.7s", r.From, p.Source.Revision), Operator)
+	e := happened(VerbRewrite, "source", fmt.Sprintf("%.7s -> %.7s", r.From, p.Source.Revision), Operator)
 	e.Why = "approved by " + cmp.Or(r.By, "a person")
 	return []Event{e}
 }

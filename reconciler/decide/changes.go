@@ -68,10 +68,12 @@ const (
 	VerbDelete = "delete"
 	// VerbCluster is about a member itself.
 	VerbCluster = "cluster"
+	// VerbRewrite lets another history of the source in.
+	VerbRewrite = "rewrite"
 )
 
 // verbs rank what happened: the subject of a commit tells the first.
-var verbs = []string{VerbFailover, VerbFailback, VerbBrake, VerbBlocked, "leave", VerbSchedule, VerbDelete, VerbHold, "rewrite", "remove", "update", VerbCluster, "cooldown", "purge", "terms", "status"}
+var verbs = []string{VerbFailover, VerbFailback, VerbBrake, VerbBlocked, "leave", VerbSchedule, VerbDelete, VerbHold, VerbRewrite, "remove", "update", VerbCluster, "cooldown", "purge", "terms", "status"}
 
 // Event is one thing that a pass decided, or saw and writes down.
 type Event struct {

@@ -12,6 +12,7 @@ import (
 var over = map[notice.Reason]string{
 	notice.MemberUnreachable: "MemberReady",
 	notice.FailoverHeld:      "FailoverReleased",
+	notice.SourceRefused:     "SourceFollowed",
 }
 
 // Places are the objects that Events are on.

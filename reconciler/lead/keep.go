@@ -30,8 +30,8 @@ const (
 // ErrTooLarge says that there is more to keep than fits. It goes when the remote is back.
 var ErrTooLarge = errors.New("too much is not pushed yet to be kept in Secrets")
 
-// ErrOvertaken says that somebody else kept something since we last did.
-var ErrOvertaken = errors.New("another replica keeps commits here")
+// ErrOvertaken says that somebody else left something since we last did.
+var ErrOvertaken = errors.New("another replica leads, or did meanwhile")
 
 // Keeper keeps one bundle. The zero value is of no use; the fields are not changed once it is used.
 //

@@ -149,6 +149,52 @@ func TestALeaderThatWasOvertakenKeepsNothing(t *testing.T) {
 	}
 }
 
+func TestANote(t *testing.T) {
+	s := membertest.Start(t, "management")
+	secrets := keeper(t, s).Secrets
+	old, next := &Note{Secrets: secrets, Name: "note"}, &Note{Secrets: secrets, Name: "note"}
+	read := func(n *Note, want string) {
+		t.Helper()
+		if got, err := n.Read(t.Context()); err != nil || got != want {
+			t.Errorf("it says %q (%v), want %q", got, err, want)
+		}
+	}
+	write := func(n *Note, line string, want error) {
+		t.Helper()
+		if err := n.Write(t.Context(), line); !errors.Is(err, want) {
+			t.Errorf("write %s: %v, want %v", line, err, want)
+		}
+	}
+	read(old, "")
+	write(old, "1", nil)
+	write(old, "2", nil)
+	read(next, "2")
+	write(next, "3", nil)
+	write(old, "late", ErrOvertaken)
+	read(next, "3")
+	// Whoever still leads after that has the last word.
+	write(next, "4", nil)
+	write(old, "5", nil)
+	write(next, "lost", ErrOvertaken)
+	write(next, "6", nil)
+	read(old, "6")
+	if err := secrets.Delete(t.Context(), "note", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Write(t.Context(), "7"); err == nil {
+		t.Error("what somebody deleted was updated")
+	}
+	write(next, "8", nil)
+	read(old, "8")
+	s.Down()
+	if _, err := old.Read(t.Context()); err == nil {
+		t.Error("read from a cluster that is away")
+	}
+	if err := old.Write(t.Context(), "9"); err == nil {
+		t.Error("wrote to a cluster that is away")
+	}
+}
+
 func TestSecretsThatDoNotFitTogetherAreNoBundle(t *testing.T) {
 	for name, spoil := range map[string]func(c typedcorev1.SecretInterface, s, part *corev1.Secret){
 		"a part is gone": func(c typedcorev1.SecretInterface, _, part *corev1.Secret) {

@@ -30,6 +30,9 @@ const (
 	MassDeleteApproved Reason = "MassDeleteApproved"
 	// Unschedulable: no member fits workloads that were to be placed.
 	Unschedulable Reason = "Unschedulable"
+	// SourceRefused: the newest commit of the source is not followed. SourceRewritten: another history of it is in force.
+	SourceRefused   Reason = "SourceRefused"
+	SourceRewritten Reason = "SourceRewritten"
 )
 
 // kind is a reason with its words.
@@ -46,11 +49,13 @@ type kind struct {
 var kinds = []kind{
 	{FailoverHeld, true, "failover is held back: {what}", "", "failover goes on: {what}", "", false},
 	{FailedOver, true, "{object} failed over: {what}", "{count} workloads failed over from {members}", "", "", false},
+	{SourceRefused, true, "{what}", "", "the source is followed again", "", false},
 	{EvictionBlocked, true, "{object} cannot fail over: {what}", "{count} workloads cannot fail over", "", "", false},
 	{MemberUnreachable, true, "member {object} is down: {what}", "{count} members are down: {members}", "member {object} is ready", "{count} members are ready: {members}", true},
 	{MassDeleteHeld, true, "member {object}: {what}", "deletions on {count} members wait for an approval: {members}", "", "", true},
 	{Unschedulable, true, "{object} runs nowhere: {what}", "{count} workloads run nowhere", "", "", false},
 	{MassDeleteApproved, false, "member {object}: deletion of {what}", "deletions on {count} members were approved: {members}", "", "", true},
+	{SourceRewritten, false, "the source went on from another history: {what}", "", "", "", false},
 	{FailedBack, false, "{object} went {what}", "{count} workloads went back to members that they had left", "", "", false},
 	{MemberChanged, false, "member {object} {what}", "{count} members changed: {members}", "", "", true},
 }
@@ -129,6 +134,15 @@ func Of(events []decide.Event, s Stamp) []Notice {
 	return all
 }
 
+// OfRefusal is the notice of a commit of the source that is not followed; with nil it is that all are again.
+func OfRefusal(r *decide.Refusal, s Stamp) Notice {
+	n := Notice{Reason: SourceRefused, Resolved: r == nil, Items: []Item{{Object: "source"}}, Count: 1, Commit: s.Commit, Source: s.Source, Time: s.Time}
+	if r != nil {
+		n.Items[0].What = r.Message
+	}
+	return n
+}
+
 // classify tells what kind of thing an event is; ok is false if nobody has to be told. It needs no more than a commit's
 // body says, but for what is unschedulable.
 func classify(e decide.Event) (r Reason, resolved, ok bool) {
@@ -145,6 +159,8 @@ func classify(e decide.Event) (r Reason, resolved, ok bool) {
 		return MassDeleteHeld, false, true
 	case decide.VerbDelete:
 		return MassDeleteApproved, false, true
+	case decide.VerbRewrite:
+		return SourceRewritten, false, true
 	case decide.VerbSchedule:
 		return Unschedulable, false, e.Binding != nil && e.Binding.Failure != ""
 	case decide.VerbCluster:

@@ -46,6 +46,7 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 		{event(decide.VerbCluster, "m1", decide.MemberReady), notice.MemberUnreachable, "member m1 is ready", false, "m1"},
 		{event(decide.VerbCluster, "m1", "joined, NotReady"), notice.MemberChanged, "member m1 joined, NotReady", false, "m1"},
 		{event(decide.VerbHold, "m1", "the deletion of 9 objects waits for an approval"), notice.MassDeleteHeld, "member m1: the deletion of 9 objects waits for an approval", true, "m1"},
+		{event(decide.VerbRewrite, "source", "1234567 -> 7654321"), notice.SourceRewritten, "the source went on from another history: 1234567 -> 7654321", false, ""},
 		{event(decide.VerbDelete, "m1", "9 objects, approved by ann"), notice.MassDeleteApproved, "member m1: deletion of 9 objects, approved by ann", false, "m1"},
 		{decide.Event{Verb: decide.VerbSchedule, Object: "default/web", What: "NoClusterFit", Binding: &decide.BindingRow{Failure: "NoClusterFit"}}, notice.Unschedulable, "default/web runs nowhere: NoClusterFit", true, ""},
 		{decide.Event{Verb: decide.VerbSchedule, Object: "default/web", What: "m1=2", Binding: &decide.BindingRow{}}, "", "", false, ""},
@@ -188,9 +189,11 @@ func TestWhatStands(t *testing.T) {
 	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "d"}] = binding(stamp.Time, workv1alpha2.ConditionScheduled, metav1.ConditionFalse)
 	d.Next.Bindings[record.BindingKey{Namespace: "default", Name: "e"}] = binding(stamp.Time, workv1alpha2.ConditionScheduled, metav1.ConditionTrue)
 	d.Next.Meta.FailoverBrake = &record.Brake{Since: stamp.Time, Message: "2 of 3 are down"}
+	d.Refused = &decide.Refusal{Code: decide.CodeUnverified, Message: "the source is not followed"}
 	d.Held = []decide.HeldDeletion{{Cluster: "m2"}, {Cluster: "m1"}, {Cluster: "m2"}}
 	want := []notice.Condition{
 		{notice.FailoverHeld, "", stamp.Time, "2 of 3 are down"},
+		{notice.SourceRefused, "", time.Time{}, "the source is not followed"},
 		{notice.EvictionBlocked, "", stamp.Time.Add(-time.Hour), "2 cannot fail over: default/a, default/b"},
 		{notice.MemberUnreachable, "m2", stamp.Time, "R m"},
 		{notice.MemberUnreachable, "m3", stamp.Time, "R m"},

@@ -26,11 +26,14 @@ type Condition struct {
 }
 
 // Stand gives what holds as decided, sorted: one for each member that is down or has deletions held back, one for the
-// brake, and one each for all workloads that cannot leave where they should and for all that no member fits.
+// brake and for a source that is not followed, and one each for all workloads that cannot leave where they should and for all that no member fits.
 func Stand(d *decide.Decision) []Condition {
 	var all []Condition
 	if b := d.Next.Meta.FailoverBrake; b != nil && !b.Approved {
 		all = append(all, Condition{FailoverHeld, "", b.Since.UTC(), b.Message})
+	}
+	if d.Refused != nil {
+		all = append(all, Condition{Reason: SourceRefused, Text: cut(d.Refused.Message, maxWords)})
 	}
 	if c, ok := together(d.Next, decide.ConditionFailoverBlocked, metav1.ConditionTrue, EvictionBlocked, "cannot fail over"); ok {
 		all = append(all, c)

@@ -3,12 +3,9 @@ package notify
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"text/template"
 	"time"
@@ -24,9 +21,9 @@ type Options struct {
 	// Fleet is the name that messages give.
 	Fleet   string
 	Targets []Target
-	// Marker is the file that remembers up to which commit everything was delivered; empty means that what was not is
-	// lost when the process ends.
-	Marker string
+	// Marker remembers up to which commit everything was delivered; nil means that what was not is lost when the
+	// process ends.
+	Marker Marker
 	// Missed gives the notices of the commits after one up to another, the oldest first. It is called once, by the first
 	// Report; nil means that there are none.
 	Missed func(from, to string) []notice.Notice
@@ -50,11 +47,13 @@ type Notifier struct {
 	o       Options
 	targets []*target
 	cancel  context.CancelFunc
-	running sync.WaitGroup
+	running sync.WaitGroup // of targets
+	writing sync.WaitGroup // of the Marker
+	unsaved chan struct{}
 
 	mu      sync.Mutex // guards what follows, and the boxes and alerts of the targets
 	head    string     // last reported
-	marked  string     // in the file
+	marked  string     // the Marker has, or would not take
 	begun   bool
 	closing bool
 }
@@ -86,7 +85,7 @@ func New(o Options) (*Notifier, error) {
 	if o.Count == nil {
 		o.Count = func(string, string) {}
 	}
-	n := &Notifier{o: o}
+	n := &Notifier{o: o, unsaved: make(chan struct{}, 1)}
 	for i, t := range o.Targets {
 		words, err := t.check()
 		if err != nil {
@@ -110,28 +109,43 @@ func New(o Options) (*Notifier, error) {
 			kick: make(chan struct{}, 1), box: box{interval: t.Interval},
 		})
 	}
-	if o.Marker != "" {
-		text, err := os.ReadFile(o.Marker)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		n.marked = strings.TrimSpace(string(text))
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	for _, t := range n.targets {
 		n.running.Go(func() { n.run(ctx, t) })
 	}
+	if o.Marker != nil {
+		n.writing.Go(func() { n.runMarker(ctx) })
+	}
 	return n, nil
 }
 
-// News are the notices of what a pass decided.
-func News(p reconciler.Progress) []notice.Notice {
-	c := p.Decision.Commit
-	if c == nil || c.StatusAlone {
-		return nil
+// Resume goes on where the last one stopped, who had the same Marker. It comes before the first Report, and may be left
+// out: what was not delivered is lost then.
+func (n *Notifier) Resume(ctx context.Context) {
+	if n.o.Marker == nil {
+		return
 	}
-	return notice.Of(c.Events, notice.Stamp{Commit: string(p.Head), Source: c.Source, Time: c.Time})
+	head, err := n.o.Marker.Read(ctx)
+	if err != nil {
+		n.o.Log.Warn("what was notified before is not known; what was not is not told any more", "error", err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.marked = head
+}
+
+// News are the notices of what a pass decided, and of a source that is not followed.
+func News(p reconciler.Progress) []notice.Notice {
+	d := p.Decision
+	var all []notice.Notice
+	if p.Turned {
+		all = append(all, notice.OfRefusal(d.Refused, notice.Stamp{Commit: string(p.Head), Source: string(d.Revision), Time: d.Time}))
+	}
+	if c := d.Commit; c != nil && !c.StatusAlone {
+		all = append(all, notice.Of(c.Events, notice.Stamp{Commit: string(p.Head), Source: c.Source, Time: c.Time})...)
+	}
+	return all
 }
 
 // Report takes a pass that went through. It waits for nobody.
@@ -194,15 +208,12 @@ func (n *Notifier) put(one notice.Notice) {
 }
 
 func (n *Notifier) wake(i int) {
-	select {
-	case n.targets[i].kick <- struct{}{}:
-	default:
-	}
+	signal(n.targets[i].kick)
 }
 
-// mark notes in the file that all is delivered, if it is. n.mu is held.
+// mark has it written down that all is delivered, if it is. n.mu is held.
 func (n *Notifier) mark() {
-	if n.o.Marker == "" || n.head == n.marked {
+	if n.o.Marker == nil || n.head == n.marked {
 		return
 	}
 	for _, t := range n.targets {
@@ -210,15 +221,42 @@ func (n *Notifier) mark() {
 			return
 		}
 	}
-	temporary := n.o.Marker + ".new"
-	err := os.WriteFile(temporary, []byte(n.head+"\n"), 0o600)
-	if err == nil {
-		err = os.Rename(temporary, filepath.Clean(n.o.Marker))
+	n.marked = n.head
+	signal(n.unsaved)
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
-	if err != nil {
+}
+
+// runMarker writes down what mark says.
+func (n *Notifier) runMarker(ctx context.Context) {
+	for {
+		select {
+		case <-n.unsaved:
+			n.save(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// save writes down what mark said last. What ctx interrupted is left to be saved.
+func (n *Notifier) save(ctx context.Context) {
+	n.mu.Lock()
+	head := n.marked
+	n.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	switch err := n.o.Marker.Write(within, head); {
+	case err != nil && ctx.Err() != nil:
+		signal(n.unsaved)
+	case err != nil:
 		n.o.Log.Warn("what was notified cannot be written down, and may be told again", "error", err)
 	}
-	n.marked = n.head
 }
 
 // Close sends what is due, tries nothing again, and ends when all is done or ctx ends.
@@ -237,6 +275,12 @@ func (n *Notifier) Close(ctx context.Context) {
 	}
 	n.cancel()
 	<-done
+	n.writing.Wait()
+	select {
+	case <-n.unsaved:
+		n.save(ctx)
+	default:
+	}
 }
 
 // run tells one target, one message after the other.

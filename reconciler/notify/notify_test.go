@@ -56,6 +56,7 @@ func newWorld(t *testing.T, change func(*Options), targets ...Target) *world {
 			return w.take(i, target.Type, body, id)
 		}
 	}
+	n.Resume(t.Context())
 	w.Notifier = n
 	return w
 }
@@ -234,7 +235,7 @@ func TestARestart(t *testing.T) {
 		marker := filepath.Join(t.TempDir(), "notified")
 		var asked []string
 		again := func(o *Options) {
-			o.Marker = marker
+			o.Marker = File(marker)
 			o.Missed = func(from, to string) []notice.Notice {
 				asked = append(asked, from+" "+to)
 				stamp := func(n int) notice.Stamp { return notice.Stamp{Commit: fmt.Sprint("c", n)} }
@@ -285,6 +286,23 @@ func TestARestart(t *testing.T) {
 		if want := []string{"c1 c3", "c1 c3"}; !slices.Equal(asked, want) {
 			t.Errorf("asked for %q, want %q", asked, want)
 		}
+	})
+}
+
+func TestASourceThatIsNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, webhook(t))
+		defer w.close()
+		pass := func(refused *decide.Refusal, turned bool) {
+			w.Report(reconciler.Progress{Decision: &decide.Decision{Next: w.state, Refused: refused, Revision: "s", Time: time.Now()}, Turned: turned, Head: "c1"})
+		}
+		out := &decide.Refusal{Code: decide.CodeUnverified, Revision: "2", Message: "not followed to 2"}
+		pass(nil, false)
+		pass(out, true)
+		pass(out, false)
+		w.told("0: not followed to 2")
+		pass(nil, true)
+		w.told("0: the source is followed again")
 	})
 }
 
@@ -462,7 +480,7 @@ func TestWhatWasMissed(t *testing.T) {
 func TestWhatComesWhileAMessageIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		marker := filepath.Join(t.TempDir(), "notified")
-		w := newWorld(t, func(o *Options) { o.Marker = marker }, webhook(t))
+		w := newWorld(t, func(o *Options) { o.Marker = File(marker) }, webhook(t))
 		defer w.close()
 		gate := make(chan error)
 		post := w.targets[0].post
@@ -483,6 +501,7 @@ func TestWhatComesWhileAMessageIsUnderWay(t *testing.T) {
 		later(firstRetry)
 		gate <- nil
 		w.told("0: 2 workloads failed over from m1")
+		synctest.Wait()
 		if text, _ := os.ReadFile(marker); string(text) != "c2\n" {
 			t.Errorf("the marker is %q", text)
 		}
