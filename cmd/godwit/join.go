@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -24,9 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
-	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/registry"
 	"github.com/godwit-gitops/godwit/reconciler/report"
 	"github.com/godwit-gitops/godwit/render/policy"
@@ -232,34 +229,20 @@ func (j *join) run(ctx context.Context) error {
 }
 
 // known is what is decided of the source now. A member of that name that is another cluster is an error.
-func (j *join) known(ctx context.Context, uid string) (map[api.ID]bool, error) {
+func (j *join) known(ctx context.Context, uid string) (uses, error) {
 	d, done, err := j.decideOnce(ctx, "")
 	if err != nil {
-		return nil, err
+		return uses{}, err
 	}
 	defer done()
 	if old := d.Next.Members[j.name]; old != nil && old.Spec.ID != "" && old.Spec.ID != uid {
-		return nil, fmt.Errorf("member %s is another cluster: its UID is %s, that of this one is %s; choose another name, or set spec.id in its manifest first", j.name, old.Spec.ID, uid)
+		return uses{}, fmt.Errorf("member %s is another cluster: its UID is %s, that of this one is %s; choose another name, or set spec.id in its manifest first", j.name, old.Spec.ID, uid)
 	}
-	kinds := map[api.ID]bool{}
-	add := func(id api.ID) { kinds[api.ID{Group: id.Group, Version: id.Version, Kind: id.Kind}] = true }
-	for _, row := range d.Bindings {
-		add(row.Template)
-	}
-	for _, w := range worksOf(d.Next, "") {
-		if w, err = record.Identify(w); err != nil {
-			return nil, err
-		}
-		add(w.ID)
-	}
-	if j.Namespaces != "none" {
-		add(api.ID{Version: "v1", Kind: "Namespace"})
-	}
-	return kinds, nil
+	return j.uses(d)
 }
 
 // grants are the resources that the account may write.
-func (j *join) grants(config *rest.Config, known map[api.ID]bool) ([]schema.GroupResource, error) {
+func (j *join) grants(config *rest.Config, known uses) ([]schema.GroupResource, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -267,37 +250,26 @@ func (j *join) grants(config *rest.Config, known map[api.ID]bool) ([]schema.Grou
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
 	var grants []schema.GroupResource
 	for _, kind := range j.kinds {
-		if kind == "*" {
-			grants = append(grants, schema.GroupResource{Group: "*", Resource: "*"})
-			continue
+		gr := written(strings.ToLower(kind))
+		if kind != "*" {
+			found, err := mapper.ResourceFor(gr.WithVersion(""))
+			if err != nil {
+				return nil, fmt.Errorf("--kinds %s: %w", kind, err)
+			}
+			gr = found.GroupResource()
 		}
-		gr := schema.ParseGroupResource(strings.ToLower(kind))
-		found, err := mapper.ResourceFor(gr.WithVersion(""))
-		if err != nil {
-			return nil, fmt.Errorf("--kinds %s: %w", kind, err)
-		}
-		grants = append(grants, found.GroupResource())
+		grants = append(grants, gr)
 	}
 	if len(j.kinds) > 0 {
 		return grants, nil
 	}
-	for id := range known {
-		gvk := schema.GroupVersionKind{Group: id.Group, Version: id.Version, Kind: id.Kind}
-		guessed, _ := meta.UnsafeGuessKindToResource(gvk)
-		resource := guessed.GroupResource()
-		if mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
-			resource = mapping.Resource.GroupResource()
-		}
-		grants = append(grants, resource)
+	for id := range known.kinds {
 		if id.Group == "rbac.authorization.k8s.io" {
 			j.notes = append(j.notes, fmt.Sprintf("the source has objects of kind %s: the cluster lets the account write only those that grant no more than it has itself", id.Kind))
 		}
 	}
-	slices.SortFunc(grants, func(a, b schema.GroupResource) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
-	})
 	slices.Sort(j.notes)
-	return grants, nil
+	return known.grants(mapper), nil
 }
 
 // commit writes the manifest to the source, if there is none.

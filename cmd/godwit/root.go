@@ -38,7 +38,7 @@ terminal, or to COLUMNS; what is not written to a terminal has each row of a tab
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	commonFlags(root.PersistentFlags())
-	root.AddCommand(newRun(), newAgent(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newReplay(), newApprove(), newGet(), newInterpret(), newClusters(), newSimulate(), newDemo(stop), newVersion())
+	root.AddCommand(newRun(), newAgent(), newPlan(), newExplain(), newRender(), newValidate(), newHistory(), newReplay(), newApprove(), newGet(), newInterpret(), newClusters(), newRBAC(), newSimulate(), newDemo(stop), newVersion())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

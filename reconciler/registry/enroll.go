@@ -29,6 +29,8 @@ type Enrolment struct {
 	Grants []schema.GroupResource
 	// Capacity lets nodes and pods be read, too.
 	Capacity bool
+	// ReadOnly: somebody else writes.
+	ReadOnly bool
 	// Duration is how long the token lasts; 0 means until it is taken away.
 	Duration time.Duration
 }
@@ -40,7 +42,10 @@ const (
 	enroller       = "godwit-join"
 )
 
-var writeVerbs = []any{"get", "list", "watch", "create", "patch", "delete"}
+var (
+	readVerbs  = []any{"get", "list", "watch"}
+	writeVerbs = []any{"get", "list", "watch", "create", "patch", "delete"}
+)
 
 // token is the name of the Secret with the account's token.
 func (e Enrolment) token() string { return e.Account + "-token" }
@@ -48,9 +53,9 @@ func (e Enrolment) token() string { return e.Account + "-token" }
 // role is the name of what the account may do in all of the cluster.
 func (e Enrolment) role() string { return e.Namespace + ":" + e.Account }
 
-// Objects are what the cluster gets, in the order in which it is written.
-func (e Enrolment) Objects() []*unstructured.Unstructured {
-	objects := []*unstructured.Unstructured{
+// Access is the account and what it may do, in the order in which it is written.
+func (e Enrolment) Access() []*unstructured.Unstructured {
+	return []*unstructured.Unstructured{
 		ours("v1", "Namespace", "", e.Namespace, nil),
 		ours("v1", "ServiceAccount", e.Namespace, e.Account, nil),
 		ours("rbac.authorization.k8s.io/v1", "ClusterRole", "", e.role(), map[string]any{"rules": e.rules()}),
@@ -59,6 +64,11 @@ func (e Enrolment) Objects() []*unstructured.Unstructured {
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": e.Account, "namespace": e.Namespace}},
 		}),
 	}
+}
+
+// Objects are what the cluster gets, in the order in which it is written.
+func (e Enrolment) Objects() []*unstructured.Unstructured {
+	objects := e.Access()
 	if e.Duration == 0 {
 		o := ours("v1", "Secret", e.Namespace, e.token(), map[string]any{"type": "kubernetes.io/service-account-token"})
 		o.SetAnnotations(map[string]string{"kubernetes.io/service-account.name": e.Account})
@@ -75,6 +85,10 @@ func (e Enrolment) rules() []any {
 	if e.Capacity {
 		rules = append(rules, map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes", "pods"}, "verbs": []any{"list"}})
 	}
+	verbs := writeVerbs
+	if e.ReadOnly {
+		verbs = readVerbs
+	}
 	byGroup := map[string][]string{}
 	for _, g := range e.Grants {
 		byGroup[g.Group] = append(byGroup[g.Group], g.Resource)
@@ -86,7 +100,7 @@ func (e Enrolment) rules() []any {
 		for _, r := range slices.Compact(resources) {
 			all = append(all, r)
 		}
-		rules = append(rules, map[string]any{"apiGroups": []any{group}, "resources": all, "verbs": writeVerbs})
+		rules = append(rules, map[string]any{"apiGroups": []any{group}, "resources": all, "verbs": verbs})
 	}
 	return rules
 }
