@@ -21,6 +21,7 @@ import (
 	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/report"
+	"github.com/godwit-gitops/godwit/render"
 )
 
 func newPlan() *cobra.Command {
@@ -177,6 +178,9 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 	if err != nil {
 		return nil, err
 	}
+	if base == "" {
+		d.Findings = append(d.Findings, c.kept(ctx, src, snapshot, previous.Meta)...)
+	}
 	revisions.Head = string(snapshot.Revision)
 	keep(previous, d.Works)
 	plan := report.New(d, previous, revisions)
@@ -193,6 +197,27 @@ func (c *Config) plan(ctx context.Context, stateName, base, head string, ifs boo
 		}
 	}
 	return plan, nil
+}
+
+// kept warns of a commit that run would not follow. Of a pull request that is not known before it is merged.
+func (c *Config) kept(ctx context.Context, src snapshots, s gitstate.Snapshot, meta record.Meta) []render.Finding {
+	if src.lineage() == nil {
+		return nil // what is on disk is no commit yet
+	}
+	gate, err := c.gate(src)
+	var refused *decide.Refusal
+	if err == nil {
+		options := c.options()
+		options.SourceURL, options.SourceBranch = meta.Source.URL, "" // in whatever clone it is read
+		refused, err = gate.Judge(ctx, s.Revision, meta, options)
+	}
+	switch {
+	case err != nil:
+		c.note("whether run would follow %.10s cannot be told: %v", s.Revision, err)
+	case refused != nil && !refused.Doubtful: // a clone may be shallow
+		return []render.Finding{{Severity: render.Warning, Code: refused.Code, Message: refused.Message}}
+	}
+	return nil
 }
 
 // keep reads the texts of works that a plan shows, also when the files of the state are closed.

@@ -90,6 +90,8 @@ type Refusal struct {
 	// InForce is the commit of the record that stays; empty if there is none.
 	InForce string
 	Message string
+	// Doubtful: it may be right, and nobody can tell.
+	Doubtful bool
 }
 
 // Admit judges whether a commit may be in force; nil means that it may. Follow lets rewritten histories in.
@@ -113,7 +115,7 @@ func Admit(h Head, follow bool) *Refusal {
 	case h.InForce == "" || h.Follows || follow:
 		return nil
 	case h.Doubt != nil:
-		r.Code = CodeRewritten
+		r.Code, r.Doubtful = CodeRewritten, true
 		r.Message = fmt.Sprintf("the source is not followed to %s: whether it comes after %.12s cannot be told: %v; %s until \"godwit approve --kind SourceRewrite\"", h.Revision, h.InForce, h.Doubt, stays)
 	default:
 		r.Code = CodeRewritten
