@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ Apply it where "godwit clusters join" is not to be used, such as in a member wit
 			if name != "" {
 				member := d.Next.Members[name]
 				if member == nil {
-					return fmt.Errorf("--member %s: is no member; see \"godwit clusters\"", name)
+					return fmt.Errorf("--member %s: %w", name, noMember(slices.Sorted(maps.Keys(d.Next.Members))))
 				}
 				e.ReadOnly = decide.DeliveryOf(member) == decide.DeliveryHydrate
 			}
