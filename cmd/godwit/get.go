@@ -20,6 +20,7 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/inspect"
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/report"
@@ -183,16 +184,27 @@ func (c *Config) members(ctx context.Context, only []string) (map[string]*rest.C
 	if len(registered) == 0 {
 		return nil, nil, errors.New("there are no members; push Cluster manifests to the source, or give --kubeconfig")
 	}
-	found := map[string]*rest.Config{}
+	found, unasked := map[string]*rest.Config{}, []string(nil)
 	for name, cluster := range registered {
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue
 		}
 		config, _, err := lookup.Find(ctx, cluster)
-		if err != nil {
+		switch {
+		case errors.Is(err, member.ErrNoCredentials) && decide.DeliveryOf(cluster) == decide.DeliveryPull && !slices.Contains(only, name):
+			unasked = append(unasked, name)
+			continue
+		case err != nil:
 			config = &rest.Config{Host: "https://" + name + ".invalid", Transport: failing{err}}
 		}
 		found[name] = config
+	}
+	if len(unasked) > 0 {
+		slices.Sort(unasked)
+		c.note("not asked, as agents serve them and there are no credentials here: %s", strings.Join(unasked, ", "))
+	}
+	if len(found) == 0 {
+		return nil, nil, errors.New("no member can be asked from here; see \"godwit clusters\", and give credentials in a kubeconfig to ask them")
 	}
 	return found, rules, nil
 }
