@@ -35,8 +35,11 @@ func body(t Type, words *template.Template, fleet string, n notice.Notice) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
-	if t == Slack {
+	switch t {
+	case Slack:
 		return json.Marshal(map[string]string{"text": slackText.Replace(text)})
+	case Teams:
+		return json.Marshal(card(text, n.Warning()))
 	}
 	severity := "info"
 	if n.Warning() {
@@ -46,6 +49,28 @@ func body(t Type, words *template.Template, fleet string, n notice.Notice) ([]by
 		Version: "v1", Fleet: fleet, Reason: n.Reason, Severity: severity, Resolved: n.Resolved, Title: n.Title(), Text: text,
 		Count: n.Count, Items: n.Items, Members: n.Members, Commit: n.Commit, Source: n.Source, Time: n.Time.UTC(),
 	})
+}
+
+// card is an Adaptive Card in the message that a workflow posts. Its runs of text have no markup.
+func card(text string, warning bool) map[string]any {
+	color := "default"
+	if warning {
+		color = "attention"
+	}
+	var lines []any
+	for i, line := range strings.Split(text, "\n") {
+		run := map[string]any{"type": "TextRun", "text": line}
+		if i == 0 {
+			run["weight"], run["color"] = "bolder", color
+		}
+		lines = append(lines, map[string]any{"type": "RichTextBlock", "spacing": "none", "inlines": []any{run}})
+	}
+	return map[string]any{"type": "message", "attachments": []any{map[string]any{
+		"contentType": "application/vnd.microsoft.card.adaptive",
+		"content": map[string]any{
+			"type": "AdaptiveCard", "version": "1.4", "$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "body": lines,
+		},
+	}}}
 }
 
 // slackText takes from a text what Slack would read as a link, or as a call to everybody in the channel.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func TestTargetsThatAreWrong(t *testing.T) {
 		want   string
 	}{
 		{func(*Target) {}, ""},
-		{func(t *Target) { t.Type = "teams" }, `type: "teams" is not known`},
+		{func(t *Target) { t.Type = "pager" }, `type: "pager" is not known`},
 		{func(t *Target) { t.URL = "" }, "one of url and urlFile"},
 		{func(t *Target) { t.URLFile = "x" }, "one of url and urlFile"},
 		{func(t *Target) { t.SecretFile = "" }, "secretFile: is missing"},
@@ -134,6 +135,45 @@ func TestASignedMessage(t *testing.T) {
 		`"items":[{"object":"default/web","what":"m1 -\u003e m2","why":"m1: \u003c!channel\u003e \u0026 \"down\""}],"members":["m1"],"commit":"c1","source":"s1","time":"2023-11-14T22:13:20Z"}`
 	if got.path != "/in" || got.body != want || got.header.Get("Content-Type") != "application/json" || got.header.Get("Authorization") != "" {
 		t.Errorf("%s %v\n%s\nwant\n%s", got.path, got.header, got.body, want)
+	}
+}
+
+func TestTeamsGetsACardOfPlainText(t *testing.T) {
+	url, ca, came := serve(t, ok)
+	target := Target{Type: Teams, URL: url + "/workflows/1", CAFile: ca, Loopback: true, Template: "[x](https://evil) {{.Title}}\n{{range .Items}}{{.Why}}{{end}}"}
+	if err := tell(t, target, sample()); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Type        string
+		Attachments []struct {
+			ContentType string
+			Content     struct {
+				Type, Version string
+				Body          []struct {
+					Type    string
+					Inlines []struct{ Type, Text, Weight, Color string }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte((*came)[0].body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Type != "message" || len(got.Attachments) != 1 || got.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" {
+		t.Fatalf("the message is %s", (*came)[0].body)
+	}
+	var lines []string
+	for _, block := range got.Attachments[0].Content.Body {
+		run := block.Inlines[0]
+		if block.Type != "RichTextBlock" || run.Type != "TextRun" { // a TextBlock would make links of Markdown
+			t.Errorf("a line of the type %s, %s", block.Type, run.Type)
+		}
+		lines = append(lines, strings.Join([]string{run.Text, run.Weight, run.Color}, "|"))
+	}
+	want := []string{"[x](https://evil) default/web failed over: m1 -> m2|bolder|attention", "m1: <!channel> & \"down\"||"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("the lines are %q, want %q", lines, want)
 	}
 }
 

@@ -23,6 +23,8 @@ const (
 	Webhook Type = "webhook"
 	// Slack is what its incoming webhooks take, and those of others that copied it.
 	Slack Type = "slack"
+	// Teams is a card, as the webhooks of Microsoft Teams' workflows take it.
+	Teams Type = "teams"
 	// Alertmanager is its API v2.
 	Alertmanager Type = "alertmanager"
 )
@@ -95,8 +97,8 @@ func render(t *template.Template, v View) (string, error) {
 // check tells what is wrong with a target, and compiles its template.
 func (t *Target) check() (*template.Template, error) {
 	switch {
-	case !slices.Contains([]Type{Webhook, Slack, Alertmanager}, t.Type):
-		return nil, fmt.Errorf("type: %q is not known; it is webhook, slack or alertmanager", t.Type)
+	case !slices.Contains([]Type{Webhook, Slack, Teams, Alertmanager}, t.Type):
+		return nil, fmt.Errorf("type: %q is not known; it is webhook, slack, teams or alertmanager", t.Type)
 	case (t.URL == "") == (t.URLFile == ""):
 		return nil, errors.New("there is to be one of url and urlFile")
 	case t.Type == Webhook && t.SecretFile == "":
