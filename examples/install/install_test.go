@@ -161,6 +161,16 @@ func charted(t *testing.T, name string, values ...string) []object {
 		t.Fatal(err)
 	}
 	var all []object
+	for _, o := range parsed(t, files) {
+		all = append(all, strictly(t, o))
+	}
+	return all
+}
+
+// parsed are the objects in files of a chart.
+func parsed(t *testing.T, files map[string]string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		if !strings.HasSuffix(file, ".yaml") {
 			continue
@@ -171,7 +181,7 @@ func charted(t *testing.T, name string, values ...string) []object {
 				t.Fatalf("%s: %v\n%s", file, err, text)
 			}
 			if len(o) > 0 {
-				all = append(all, strictly(t, &unstructured.Unstructured{Object: o}))
+				all = append(all, &unstructured.Unstructured{Object: o})
 			}
 		}
 	}
@@ -681,6 +691,75 @@ func TestTheChartRefusesWhatCannotWork(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want a word of %s", c.values, err, c.want)
 		}
+	}
+}
+
+// TestMonitoring holds that what is scraped is the Service, and that component and chart have the same alerts. Their kinds
+// are the Prometheus operator's, which the other tests do not know.
+func TestMonitoring(t *testing.T) {
+	type found struct {
+		monitor, rules map[string]any
+		services       []*corev1.Service
+	}
+	sort := func(t *testing.T, objects []map[string]any) (f found) {
+		for _, o := range objects {
+			switch u := (&unstructured.Unstructured{Object: o}); u.GetKind() {
+			case "ServiceMonitor":
+				f.monitor = o
+			case "PrometheusRule":
+				f.rules = o
+			case "Service":
+				f.services = append(f.services, strictly(t, u).typed.(*corev1.Service))
+			}
+		}
+		return f
+	}
+	files := shipped(t)
+	files["overlays/watched/kustomization.yaml"] = &fstest.MapFile{Data: []byte("resources: [../single]\ncomponents: [../../monitoring]\nnamespace: godwit-system\n")}
+	built, _, err := kustomize.Build(files, "overlays/watched")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []map[string]any
+	for _, o := range built {
+		objects = append(objects, o)
+	}
+	component := sort(t, objects)
+	objects = nil
+	rendered, err := template(t, "godwit", valuesOf(t, "single"), "monitoring: {enabled: true, labels: {release: prometheus}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range parsed(t, rendered) {
+		objects = append(objects, o.Object)
+	}
+	chart := sort(t, objects)
+	for name, f := range map[string]found{"component": component, "chart": chart} {
+		selector, _, err := unstructured.NestedStringMap(f.monitor, "spec", "selector", "matchLabels")
+		endpoints, _, _ := unstructured.NestedSlice(f.monitor, "spec", "endpoints")
+		if err != nil || len(selector) == 0 || len(endpoints) != 1 {
+			t.Fatalf("%s: it scrapes %v", name, f.monitor)
+		}
+		scraped := 0
+		for _, s := range f.services {
+			if labels.SelectorFromSet(selector).Matches(labels.Set(s.Labels)) && s.Spec.Ports[0].Name == endpoints[0].(map[string]any)["port"] {
+				scraped++
+			}
+		}
+		if scraped != 1 {
+			t.Errorf("%s: it scrapes %d Services", name, scraped)
+		}
+	}
+	if diff := cmp.Diff(component.rules["spec"], chart.rules["spec"]); diff != "" {
+		t.Errorf("the alerts (-component +chart):\n%s", diff)
+	}
+	if l := (&unstructured.Unstructured{Object: chart.rules}).GetLabels(); l["release"] != "prometheus" {
+		t.Errorf("the rules have the labels %v", l)
+	}
+	// What an agent has is scraped, and judged where the reconciler is.
+	agent, err := template(t, "godwit-agent", valuesOf(t, "agent"), "monitoring: {enabled: true}")
+	if err != nil || !strings.Contains(text(agent), "kind: ServiceMonitor") || strings.Contains(text(agent), "kind: PrometheusRule") {
+		t.Errorf("an agent: %v", err)
 	}
 }
 

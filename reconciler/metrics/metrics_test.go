@@ -3,7 +3,11 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +210,21 @@ func TestAScrape(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("there is no %s", prefix)
+		}
+	}
+	// The alerts that are shipped ask for what there is.
+	rules, err := os.ReadFile("../../examples/install/monitoring/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`godwit_[a-z_]+`).FindAllString(string(rules), -1)
+	if len(names) < 12 {
+		t.Errorf("the alerts ask for %q alone", names)
+	}
+	for _, name := range names {
+		name = strings.TrimSuffix(name, "_count") // of a histogram
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(series string) bool { return series == name || strings.HasPrefix(series, name+"{") }) {
+			t.Errorf("the alerts ask for %s", name)
 		}
 	}
 	// What is left by a pass that only wrote status, and by a member that left.
