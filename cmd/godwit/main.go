@@ -35,6 +35,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // who asks again does not want to wait, and a crash loses nothing
 	log.SetOutput(sieve{os.Stderr})
 	err := newRoot(stop).ExecuteContext(ctx)
 	var status *statusError
