@@ -96,12 +96,9 @@ func TestOpensWhatSOPSEncrypted(t *testing.T) {
 			v := ringOf(t, tt.key).Open(tt.sealed, map[string][]byte{tt.sealed: data})
 			want := objects(t, read(t, "plain/"+tt.plain))
 			for i, o := range objects(t, data) {
-				s, problem := v.Seal(api.IDOf(o), o)
+				s, problem := v.Seal(api.IDOf(o), o, o["sops"])
 				if problem != nil {
 					t.Fatal(problem)
-				}
-				if want[i]["kind"] != "Secret" {
-					continue
 				}
 				before := canonical.YAML(o)
 				got, err := s.Open(o)
@@ -185,7 +182,7 @@ func TestWhyAFileStaysClosed(t *testing.T) {
 			}
 			for _, o := range objects(t, tt.data) {
 				v := tt.ring.Open(tt.file, map[string][]byte{tt.file: tt.data})
-				s, bad := v.Seal(api.IDOf(o), o)
+				s, bad := v.Seal(api.IDOf(o), o, o["sops"])
 				if bad != nil {
 					t.Fatal(bad)
 				}
@@ -318,13 +315,20 @@ func opener(t *testing.T, name string, files map[string][]byte, change func(o ap
 	maps.Copy(all, files)
 	o := objects(t, data)[0]
 	change(o)
-	s, bad := ringOf(t, "a.agekey").Open(name, all).Seal(api.IDOf(o), o)
+	s, bad := ringOf(t, "a.agekey").Open(name, all).Seal(api.IDOf(o), o, o["sops"])
 	if bad != nil {
 		return bad
 	}
 	opened, err := s.Open(o)
-	if err == nil && secretWord.Match(canonical.YAML(opened)) && opened["kind"] != "Secret" {
+	if err == nil && opened["kind"] != "Secret" && secretWord.Match(canonical.YAML(opened)) {
 		t.Errorf("a value is in a %v", opened["kind"])
+	}
+	if err == nil {
+		// What an override makes of it later is no other matter.
+		o["kind"], o["data"] = "ConfigMap", objects(t, data)[0]["data"]
+		if _, err := s.Open(o); err == nil && o["data"] != nil {
+			t.Error("values get into another kind")
+		}
 	}
 	return err
 }
@@ -360,7 +364,8 @@ func TestACiphertextOpensInItsPlaceAlone(t *testing.T) {
 		{"encrypted in more than its values", "unencrypted-regex.yaml", nothing, CodeMisplaced, "immutable"},
 		{"no text", "types.yaml", nothing, "wrong-type", "stringData.debug"},
 		{"another kind", "configmap.yaml", nothing, CodeKind, "data.password"},
-		{"another kind without a value", "configmap.yaml", func(o api.Object) { delete(o, "data") }, CodeKind, "sops"},
+		{"another kind without a value", "configmap.yaml", func(o api.Object) { delete(o, "data") }, "", ""},
+		{"another version", "regex.yaml", func(o api.Object) { o["apiVersion"] = "v2" }, CodeKind, "data.password"},
 		{"in a Deployment", "regex.yaml", func(o api.Object) { o["apiVersion"], o["kind"] = "apps/v1", "Deployment"; delete(o, "sops") }, CodeKind, "data.password"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -394,7 +399,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 			api.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"README": "looks like " + text}}},
 		"a plain Secret": {nil, api.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"a": "eA=="}}},
 	} {
-		s, bad := tt.vault.Seal(api.IDOf(tt.o), tt.o)
+		s, bad := tt.vault.Seal(api.IDOf(tt.o), tt.o, tt.o["sops"])
 		if s != nil || bad != nil {
 			t.Errorf("%s: %v, %v, want nothing", name, s.Problem(), bad)
 		}
@@ -410,7 +415,7 @@ func TestGeneratorsOfEncryptedFiles(t *testing.T) {
 		data := read(t, "sealed/"+file)
 		v := ringOf(t, "a.agekey").Open("k", map[string][]byte{"k/" + file: data, "k/kustomization.yaml": []byte("x")})
 		o := api.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"f": base64Of(data)}}
-		s, bad := v.Seal(api.IDOf(o), o)
+		s, bad := v.Seal(api.IDOf(o), o, o["sops"])
 		if p := s.Problem(); bad != nil || p == nil || p.Code != CodeGenerated || !strings.Contains(p.Message, "k/"+file) {
 			t.Errorf("%s: %v, %v", file, p, bad)
 		}
@@ -423,7 +428,7 @@ func TestTheWorseOfTwoCopiesCounts(t *testing.T) {
 	changed := []byte(strings.Replace(string(good), "namespace: shop", "namespace: pay", 1))
 	for _, files := range []map[string][]byte{{"a.yaml": good, "b.yaml": changed}, {"a.yaml": changed, "b.yaml": good}} {
 		o := objects(t, good)[0]
-		if _, bad := ringOf(t, "a.agekey").Open(".", files).Seal(api.IDOf(o), o); bad == nil || bad.Code != CodeChanged {
+		if _, bad := ringOf(t, "a.agekey").Open(".", files).Seal(api.IDOf(o), o, o["sops"]); bad == nil || bad.Code != CodeChanged {
 			t.Errorf("%v, want %s", bad, CodeChanged)
 		}
 	}
@@ -433,7 +438,7 @@ func TestWithoutKeysThePlacesAreKnown(t *testing.T) {
 	data := read(t, "sealed/regex.yaml")
 	o := objects(t, data)[0]
 	var none *Keyring
-	s, bad := none.Open("f.yaml", map[string][]byte{"f.yaml": data}).Seal(api.IDOf(o), o)
+	s, bad := none.Open("f.yaml", map[string][]byte{"f.yaml": data}).Seal(api.IDOf(o), o, o["sops"])
 	if bad != nil || !s.Problem().Keyless() {
 		t.Fatalf("%v, %v", s.Problem(), bad)
 	}
@@ -541,7 +546,7 @@ func TestValuesDoNotPrint(t *testing.T) {
 	data := read(t, "sealed/regex.yaml")
 	o := objects(t, data)[0]
 	v := ringOf(t, "a.agekey").Open("f.yaml", map[string][]byte{"f.yaml": data})
-	s, _ := v.Seal(api.IDOf(o), o)
+	s, _ := v.Seal(api.IDOf(o), o, o["sops"])
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		for _, d := range v.docs {
 			for _, x := range []any{d.values, *d, *s} {
@@ -576,7 +581,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		s, _ := v.Seal(api.ID{Version: "v1", Kind: "Secret", Name: "x"}, o)
+		s, _ := v.Seal(api.ID{Version: "v1", Kind: "Secret", Name: "x"}, o, o["sops"])
 		if filled, err := s.Open(o); err == nil && ciphertexts.Match(canonical.YAML(filled)) && s != nil {
 			t.Error("a ciphertext is left")
 		}

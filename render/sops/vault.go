@@ -169,15 +169,25 @@ func native(group string) bool {
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// Seal finds what is encrypted in an object of the unit; nil if nothing is. With a problem the object is not as it was
-// encrypted, and is not to be used.
-func (v *Vault) Seal(id api.ID, o api.Object) (*Sealed, *Problem) {
-	block, has := o["sops"]
-	switch {
-	case v == nil && !has || !native(id.Group):
+// isSecret tells whether values may get into the object.
+func isSecret(o api.Object) bool { return o["kind"] == "Secret" && o["apiVersion"] == "v1" }
+
+// Seal finds what is encrypted in an object of the unit; nil if nothing is. Block is what SOPS added to the document that the
+// object stands in, which is the object itself or a List of it; nil if there is none. With a problem the object is not as
+// it was encrypted, and is not to be used.
+func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
+	has := block != nil
+	if v == nil && !has || !native(id.Group) {
 		return nil, nil
-	case id.Group != "" || id.Kind != "Secret":
-		return v.stray(id, o, has), nil
+	}
+	if !isSecret(o) {
+		if at := v.stray(o); at != nil {
+			return &Sealed{problem: &Problem{Code: CodeKind, Path: at, Message: fmt.Sprintf(
+				"is encrypted, and only Secrets are decrypted: what a %s holds is recorded; put it into a Secret, or do not encrypt it", id.Kind)}}, nil
+		}
+		if !has {
+			return nil, nil
+		}
 	}
 	s := &Sealed{values: map[string]value{}}
 	var docs []*document
@@ -211,7 +221,7 @@ func (v *Vault) Seal(id api.ID, o api.Object) (*Sealed, *Problem) {
 		}
 	})
 	if !found {
-		return v.generated(o), nil
+		return v.generated(o), nil // a text about SOPS, or nothing
 	}
 	for _, d := range docs {
 		switch {
@@ -224,9 +234,8 @@ func (v *Vault) Seal(id api.ID, o api.Object) (*Sealed, *Problem) {
 	return s, nil
 }
 
-// stray finds what is encrypted in an object that is no Secret.
-func (v *Vault) stray(id api.ID, o api.Object, has bool) *Sealed {
-	var at []string
+// stray is the first place of a ciphertext in an object that is no Secret; nil if it has none.
+func (v *Vault) stray(o api.Object) (at []string) {
 	each(o, nil, func(path []string, text string) {
 		for _, c := range ciphertexts.FindAllString(text, -1) {
 			if at == nil && (c == text || v.knows(c)) {
@@ -234,14 +243,7 @@ func (v *Vault) stray(id api.ID, o api.Object, has bool) *Sealed {
 			}
 		}
 	})
-	switch {
-	case at == nil && !has:
-		return nil
-	case at == nil:
-		at = []string{"sops"}
-	}
-	return &Sealed{problem: &Problem{Code: CodeKind, Path: at, Message: fmt.Sprintf(
-		"is encrypted, and only Secrets are decrypted: what a %s holds is recorded; put it into a Secret, or do not encrypt it", id.Kind)}}
+	return at
 }
 
 // generated finds an encrypted file of which a generator made a value of a Secret.
@@ -321,12 +323,12 @@ func misplaced(path []string, message string) *Problem {
 
 // fill puts something in the place of each ciphertext, which may stand nowhere but in the values of a Secret.
 func (s *Sealed) fill(o api.Object, with func(field, key, text string) (string, error)) (api.Object, error) {
-	filled := maps.Clone(o)
+	filled, secret := maps.Clone(o), isSecret(o)
 	delete(filled, "sops")
 	var failed error
 	for _, field := range []string{"data", "stringData"} {
 		values, ok := o[field].(map[string]any)
-		if !ok {
+		if !ok || !secret {
 			continue
 		}
 		values = maps.Clone(values)
@@ -343,7 +345,7 @@ func (s *Sealed) fill(o api.Object, with func(field, key, text string) (string, 
 		return nil, failed
 	}
 	each(o, nil, func(path []string, text string) {
-		value := len(path) == 2 && (path[0] == "data" || path[0] == "stringData") && ciphertext.MatchString(text)
+		value := secret && len(path) == 2 && (path[0] == "data" || path[0] == "stringData") && ciphertext.MatchString(text)
 		if failed == nil && !value && ciphertexts.MatchString(text) {
 			failed = misplaced(slices.Clone(path), "holds a ciphertext, and nothing is decrypted but whole values of data and stringData of a Secret; encrypt these alone (--encrypted-regex '^(data|stringData)$')")
 		}

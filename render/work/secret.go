@@ -45,7 +45,18 @@ func Redact(o api.Object, key []byte) api.Object {
 	return o
 }
 
-// Adopt gives values of a Secret that was redacted without a key what stands for them in before, an earlier redaction
+// Unknown is a redacted Secret of which the values at some places, fields with their keys, are not known.
+func Unknown(o api.Object, places [][2]string) api.Object {
+	o = maps.Clone(o)
+	for _, place := range places {
+		values, _ := o[place[0]].(map[string]any)
+		values = cloneOrNew(values)
+		values[place[1]], o[place[0]] = secretPrefix, values
+	}
+	return o
+}
+
+// Adopt gives values of a Secret that are not known, or were redacted without a key, what stands for them in before, an earlier redaction
 // of it, so that all but its values can be compared. It tells whether there were any.
 func Adopt(o, before api.Object) (api.Object, bool) {
 	o, adopted := maps.Clone(o), false
