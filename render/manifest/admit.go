@@ -12,6 +12,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // karmadaKinds are the kinds of the groups that decide about others. A slip in one must not pass for
@@ -62,6 +63,12 @@ func (r *reader) admit(u *Unit, o *Object) {
 		v, ok := o.Content[field]
 		if _, isText := v.(string); ok && v != nil && !isText {
 			mistaken([]string{field}, v, "a string")
+			return
+		}
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if text, _ := o.Content[field].(string); sops.IsCiphertext(text) {
+			refuse(sops.CodeMisplaced, []string{field}, "is encrypted, so that nobody knows what the object is; encrypt data and stringData of a Secret alone (--encrypted-regex '^(data|stringData)$')")
 			return
 		}
 	}

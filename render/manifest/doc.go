@@ -26,6 +26,7 @@
 //	kustomize          a kustomization cannot be built
 //	sops-changed       an object is not as SOPS encrypted it
 //	sops-metadata      what SOPS added to it makes no sense
+//	sops-misplaced     what kind of object it is, is encrypted
 //	unused-component   (info) a component to which nothing refers
 //	link               (info) a link to a folder
 //	duplicate-object   (Settle) the same object stands twice

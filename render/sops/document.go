@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"crypto/sha512"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"time"
@@ -20,9 +22,9 @@ const (
 	// maxDepth is how far mappings and lists may be within each other.
 	maxDepth = 256
 	// maxEnc is the size of one encrypted data key.
-	maxEnc = 32 << 10
-	// maxRule is the length of a regular expression.
-	maxRule = 4 << 10
+	maxEnc = 8 << 10
+	// maxRule is the length of a rule that says what is encrypted, and maxSteps what it may cost for each letter of a key.
+	maxRule, maxSteps = 1 << 10, 200
 )
 
 // metadata is the block that SOPS adds to a document.
@@ -265,13 +267,16 @@ func (m *metadata) rule() (rule, error) {
 	matches := func(pattern string, outset bool) (rule, error) {
 		re, err := regexp.Compile(pattern)
 		if err != nil {
-			return rule{}, fmt.Errorf("the rule that says what is encrypted is no regular expression")
+			return rule{}, errors.New("the rule that says what is encrypted is no regular expression")
+		}
+		if steps(pattern) > maxSteps {
+			return rule{}, errors.New("the rule that says what is encrypted takes too long")
 		}
 		return rule{outset: outset, otherwise: re.MatchString}, nil
 	}
 	switch {
 	case given > 1:
-		return rule{}, fmt.Errorf("there is more than one rule that says what is encrypted")
+		return rule{}, errors.New("there is more than one rule that says what is encrypted")
 	case m.EncryptedSuffix != "":
 		return suffix(m.EncryptedSuffix, false)
 	case m.UnencryptedRegex != "":
@@ -282,6 +287,19 @@ func (m *metadata) rule() (rule, error) {
 		return rule{otherwise: func(string) bool { return false }, byComment: true}, nil
 	}
 	return suffix(cmp.Or(m.UnencryptedSuffix, "_unencrypted"), true)
+}
+
+// steps is the size of the program that a regular expression is.
+func steps(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(program.Inst)
 }
 
 // walk goes through a document in the order of the text.

@@ -217,6 +217,8 @@ func TestAChangedFileIsNotUsed(t *testing.T) {
 		{"the rule", "regex.yaml", "encrypted_regex: ^(data|stringData)$", "encrypted_regex: ^(data)$", CodeChanged, "the checksum does not fit"},
 		{"two rules", "regex.yaml", "encrypted_regex: ^(data|stringData)$", "encrypted_regex: ^(data|stringData)$\n    encrypted_suffix: x", CodeMetadata, "more than one rule"},
 		{"a rule that is none", "regex.yaml", "encrypted_regex: ^(data|stringData)$", "encrypted_regex: (data", CodeMetadata, "is no regular expression"},
+		{"a rule that takes long", "regex.yaml", "encrypted_regex: ^(data|stringData)$", "encrypted_regex: (a{30}){30}", CodeMetadata, "takes too long"},
+		{"a rule without end", "regex.yaml", "encrypted_regex: ^(data|stringData)$", "encrypted_regex: " + strings.Repeat("a", 2000), CodeMetadata, "more than 1024 letters"},
 		{"what the checksum is of", "regex.yaml", "    encrypted_regex", "    mac_only_encrypted: true\n    encrypted_regex", CodeChanged, "the checksum does not fit"},
 		{"what the checksum is of, the other way", "mac-only.yaml", "    mac_only_encrypted: true\n", "", CodeChanged, "the checksum does not fit"},
 		{"a document taken out", "several.yaml", "    name: three\n", "    name: three\nkind: Secret\n", CodeChanged, "the checksum does not fit"},

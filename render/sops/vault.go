@@ -59,6 +59,9 @@ type Vault struct {
 // Mentions tells whether a file may hold anything that SOPS encrypted.
 func Mentions(data []byte) bool { return bytes.Contains(data, []byte(begin)) }
 
+// IsCiphertext tells whether a text is nothing but a ciphertext.
+func IsCiphertext(text string) bool { return ciphertext.MatchString(text) }
+
 // Open looks at the files of a unit, which is a file or the folder of a kustomization. It returns nil if nothing in them is
 // encrypted.
 func (r *Keyring) Open(unit string, files map[string][]byte) *Vault {
