@@ -211,10 +211,10 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			s.problem = &Problem{Code: CodeMetadata, Path: []string{"sops"}, Message: "is not what SOPS wrote in a file that was read here; encrypt the file again"}
 		}
 	}
-	found := has
+	encrypted := false
 	each(o, nil, func(path []string, text string) {
 		for _, c := range ciphertexts.FindAllString(text, -1) {
-			found = found || c == text || v.knows(c)
+			encrypted = encrypted || c == text || v.knows(c)
 			if d := v.find(c); d != nil {
 				also(d)
 				if val, ok := d.values[c]; ok {
@@ -223,14 +223,14 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			}
 		}
 	})
-	if !found {
+	if !has && !encrypted {
 		return v.generated(o), nil // a text about SOPS, or nothing
 	}
 	for _, d := range docs {
 		switch {
 		case d.state == bad:
 			return nil, &d.why
-		case d.state == locked && s.problem == nil:
+		case d.state == locked && s.problem == nil && encrypted: // else it stands in one file with what is
 			s.problem = &d.why
 		}
 	}

@@ -38,6 +38,7 @@ seal unencrypted-regex.yaml secret.yaml --age $a --unencrypted-regex '^(apiVersi
 by mac-only.yaml secret.yaml "{age: $a, encrypted_regex: $fields, mac_only_encrypted: true}"
 seal encrypted-suffix.yaml suffix.yaml --age $a --encrypted-suffix _sealed
 seal unencrypted-suffix.yaml suffix.yaml --age $a --unencrypted-suffix _open
+by hydrate.yaml hydrate.yaml "{age: $a, encrypted_regex: $fields, mac_only_encrypted: true}"
 by encrypted-comment.yaml comment.yaml "{age: $a, encrypted_comment_regex: sealed}"
 by unencrypted-comment.yaml comment.yaml "{age: $a, unencrypted_comment_regex: open}"
 seal whole.yaml secret.yaml --age $a
