@@ -316,6 +316,7 @@ func (c *Config) offlineOptions() (o decide.Options, err error) {
 	if o, err = c.withKeys(c.options()); err != nil {
 		return o, err
 	}
+	o.ByCiphertext = c.passingKey != nil
 	if o.SecretKey, err = c.knownSecretKey(); o.SecretKey == nil {
 		o.SecretKey = c.passingKey
 	}

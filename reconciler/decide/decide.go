@@ -59,6 +59,8 @@ type Options struct {
 	Keys *sops.Keyring
 	// Keyless: nobody carries out what is decided. A Secret for which there are no keys then is one whose values are not known.
 	Keyless bool
+	// ByCiphertext compares such values as they are encrypted, whatever is on record: two revisions are compared.
+	ByCiphertext bool
 	// MaxDeletePercent is the brake on deletions of one member's works; 0 means 50, 100 or more is off.
 	MaxDeletePercent int
 	// Failover are the settings of the failover stage.
@@ -174,7 +176,7 @@ type Decision struct {
 	Heard []interpret.Key
 	// Commit says what to write on the state branch; nil means that nothing was decided.
 	Commit *Commit
-	// Undecrypted: there are Secrets whose values are not known, for want of keys.
+	// Undecrypted: there are Secrets whose values are not known, as no key opens them.
 	Undecrypted bool
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
 	Wake time.Time

@@ -10,8 +10,8 @@ import (
 )
 
 // unsealed renders a copy and decrypts what SOPS encrypted in it, unless the member gets it encrypted, for others to decrypt.
-// Where nobody has keys and nobody carries out what is decided, it returns the places of values that stay unknown.
-func (w *works) unsealed(r *work.Renderer, template *manifest.Object, c work.Copy) (made work.Rendered, unknown [][2]string, err error) {
+// Where nobody has keys and nobody carries out what is decided, it returns the values that stay unknown.
+func (w *works) unsealed(r *work.Renderer, template *manifest.Object, c work.Copy) (made work.Rendered, unknown []sops.Withheld, err error) {
 	if w.delivery(c.Cluster.Name) == DeliveryHydrate {
 		made, err = r.Render(c)
 		return made, nil, err
@@ -37,7 +37,7 @@ func (p *pass) keyless(b *bound) {
 		return
 	}
 	p.Undecrypted = true
-	p.find(sealedFinding(b.template, render.Info, problem, "; its values are not compared here"))
+	p.find(sealedFinding(b.template, render.Info, problem, "; its values are not known here"))
 }
 
 // sealedFinding is about what is encrypted in an object, at the file that it is encrypted in.

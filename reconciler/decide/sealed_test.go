@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/godwit-gitops/godwit/gitstate/record"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/render"
 	"github.com/godwit-gitops/godwit/render/rendertest"
@@ -134,7 +136,7 @@ func TestWithoutTheKeyWhatIsInForceStays(t *testing.T) {
 		d := w.push(fleet(3) + forSecrets + secret)
 		want(t, name+": findings", errorsIn(d), []string{"error not-decrypted s.yaml Secret default/one", "error not-decrypted s.yaml Secret default/two"})
 		want(t, name+": works", w.works(), []string{"m1/default/secret_one", "m1/default/secret_two", "m2/default/secret_one", "m2/default/secret_two"})
-		if after := w.text("m1/default/secret_one"); after != before || len(w.retired()) > 0 {
+		if after := w.text("m1/default/secret_one"); after != before || len(w.retired()) > 0 || !d.Undecrypted {
 			t.Errorf("%s: the work was\n%sand is\n%s", name, before, after)
 		}
 		w.clean()
@@ -185,6 +187,21 @@ func TestWhoOnlyLooksNeedsNoKey(t *testing.T) {
 		if len(d.Works) != 2 || d.Works[0].Change != decide.Updated {
 			t.Errorf("%s: another label makes %v", name, d.Works)
 		}
+	}
+	// Of two such looks the one shows what changed since the other: SOPS leaves alone what did not.
+	both := *w
+	both.options.Keys, both.options.Keyless, both.options.SecretKey = nil, true, nil
+	bare := func(secret string, previous *record.State) *decide.Decision {
+		both.source.FS = newTree(rendertest.Source(fleet(1) + forSecrets + file("s.yaml", secret)))
+		return both.next(previous, nil)
+	}
+	first := bare(secret, record.New())
+	if again := bare(secret, first.Next); len(again.Works) > 0 {
+		t.Errorf("the same makes %v", again.Works)
+	}
+	value := regexp.MustCompile(`password: ENC\[AES256_GCM,data:....`)
+	if next := bare(value.ReplaceAllString(secret, "password: ENC[AES256_GCM,data:AAAA"), first.Next); len(next.Works) != 2 {
+		t.Errorf("another value makes %v", next.Works)
 	}
 	// A key that is another one is no want of keys.
 	o := *w

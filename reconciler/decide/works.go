@@ -225,6 +225,7 @@ func (w *works) refused(b *bound, member string, err error) {
 		return
 	}
 	if problem, ok := errors.AsType[*sops.Problem](err); ok { // it is of no member
+		w.Undecrypted = w.Undecrypted || problem.Code == sops.CodeLocked
 		w.find(sealedFinding(b.template, render.Error, problem, ""))
 		w.carryTo(b, member)
 		return
@@ -362,8 +363,8 @@ func sameInputs(a, b *workMemo) bool {
 }
 
 // recorded is the work of an object: its text, which for a Secret has no values in it unless they are encrypted for
-// a member that gets them from here, and its hash. Of a Secret the values at the places unknown are not known.
-func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unknown ...[2]string) record.Work {
+// a member that gets them from here, and its hash. Some values of a Secret may be unknown.
+func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unknown ...sops.Withheld) record.Work {
 	if w.delivery(member) == DeliveryHydrate {
 		o = work.Deliver(o, keep)
 	}
@@ -374,7 +375,7 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unkn
 	shown := o
 	if work.IsSecret(id) && !w.byRecord(member) {
 		shown = work.Unknown(work.Redact(o, w.Options.SecretKey), unknown)
-		if old, ok := w.Previous.Works[r.Path]; ok && (len(w.Options.SecretKey) == 0 || len(unknown) > 0) {
+		if old, ok := w.Previous.Works[r.Path]; ok && (len(w.Options.SecretKey) == 0 || len(unknown) > 0 && !w.Options.ByCiphertext) {
 			w.now.repeats = false
 			before, err := shownObject(old)
 			if err != nil {

@@ -444,15 +444,21 @@ func TestWithoutKeysThePlacesAreKnown(t *testing.T) {
 	if bad != nil || !s.Problem().Keyless() {
 		t.Fatalf("%v, %v", s.Problem(), bad)
 	}
-	withheld, places, err := s.Withhold(o)
+	without, values, err := s.Withhold(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := [][2]string{{"data", "password"}, {"data", "user"}, {"stringData", "notes"}, {"stringData", "url"}}
-	if diff := cmp.Diff(want, places); diff != "" {
+	var places []string
+	for _, v := range values {
+		places = append(places, v.Field+"."+v.Key)
+		if v.Ciphertext != o[v.Field].(map[string]any)[v.Key] {
+			t.Errorf("%s.%s is %s", v.Field, v.Key, v.Ciphertext)
+		}
+	}
+	if diff := cmp.Diff([]string{"data.password", "data.user", "stringData.notes", "stringData.url"}, places); diff != "" {
 		t.Errorf("places: -want +got\n%s", diff)
 	}
-	if text := string(canonical.YAML(withheld)); strings.Contains(text, "ENC[") || strings.Contains(text, "sops") {
+	if text := string(canonical.YAML(without)); strings.Contains(text, "ENC[") || strings.Contains(text, "sops") {
 		t.Errorf("something of SOPS is left:\n%s", text)
 	}
 }

@@ -311,13 +311,16 @@ func (s *Sealed) Open(o api.Object) (api.Object, error) {
 	})
 }
 
-// Withhold is Open where there are no keys: nothing stands for the values, whose places are returned.
-func (s *Sealed) Withhold(o api.Object) (withheld api.Object, places [][2]string, err error) {
-	withheld, err = s.fill(o, func(field, key, _ string) (string, error) {
-		places = append(places, [2]string{field, key})
+// Withheld is a value that nobody here can know.
+type Withheld struct{ Field, Key, Ciphertext string }
+
+// Withhold is Open where there are no keys: what stands for the values is empty, and they are returned as they were encrypted.
+func (s *Sealed) Withhold(o api.Object) (without api.Object, values []Withheld, err error) {
+	without, err = s.fill(o, func(field, key, text string) (string, error) {
+		values = append(values, Withheld{field, key, text})
 		return "", nil
 	})
-	return withheld, places, err
+	return without, values, err
 }
 
 func misplaced(path []string, message string) *Problem {
