@@ -84,34 +84,58 @@ type value struct {
 
 // part is one document of the text.
 type part struct {
-	root *yaml.Node
-	line int // of the checksum
-	meta metadata
+	root  *yaml.Node
+	first int // the line of the file that it counts as its first
+	line  int // of the checksum
+	meta  metadata
 }
 
-// parts are the documents of a file that SOPS encrypted and that are manifests: what else it encrypted is for others.
+// parts are the documents of a file that SOPS encrypted and that are manifests: what else it encrypted is for others. One that
+// is broken costs no other, as it does where objects are read.
 func parts(data []byte) (all []part) {
-	for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
-		var doc yaml.Node
-		if d.Decode(&doc) != nil {
-			return all // the end, or what others say is broken
+	first := 1
+	for _, piece := range pieces(data) {
+		for d := yaml.NewDecoder(bytes.NewReader(piece)); ; {
+			var doc yaml.Node
+			if d.Decode(&doc) != nil {
+				break // the end, or what others say is broken
+			}
+			if p, ok := partOf(&doc, first); ok {
+				all = append(all, p)
+			}
 		}
-		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-			continue
-		}
-		root := doc.Content[0]
-		block := entry(root, "sops")
-		if block == nil || entry(root, "kind") == nil {
-			continue
-		}
-		p := part{root: root}
-		if mac := entry(block, "mac"); mac != nil && block.Decode(&p.meta) == nil {
-			p.line = mac.Line
-		} else {
-			p.meta.MAC = "" // nothing can be told of it
-		}
-		all = append(all, p)
+		first += bytes.Count(piece, []byte("\n"))
 	}
+	return all
+}
+
+// pieces cuts a file where documents begin.
+func pieces(data []byte) (all [][]byte) {
+	at := 0
+	for _, mark := range marks.FindAllIndex(data, -1) {
+		all, at = append(all, data[at:mark[0]]), mark[0]
+	}
+	return append(all, data[at:])
+}
+
+var marks = regexp.MustCompile(`(?m)^---(\s|$)`)
+
+func partOf(doc *yaml.Node, first int) (part, bool) {
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return part{}, false
+	}
+	root := doc.Content[0]
+	block := entry(root, "sops")
+	if block == nil || entry(root, "kind") == nil {
+		return part{}, false
+	}
+	p := part{root: root, first: first}
+	if mac := entry(block, "mac"); mac != nil && block.Decode(&p.meta) == nil {
+		p.line = mac.Line + first - 1
+	} else {
+		p.meta.MAC = "" // nothing can be told of it
+	}
+	return p, true
 }
 
 // entry is the value of a key of a mapping; nil if it has none. The last of equal ones counts.
@@ -156,7 +180,7 @@ func open(file string, parts []part, in, from realm) *document {
 	}
 	for _, p := range parts {
 		if w.mapping(p.root, nil, w.rule.outset, 0); w.failed != nil {
-			return fail(w.failed.Line, w.failed.Code, "%s", w.failed.Message)
+			return fail(w.failed.Line+p.first-1, w.failed.Code, "%s", w.failed.Message)
 		}
 	}
 	if want := strings.ToUpper(hex.EncodeToString(w.hash.Sum(nil))); *mac.text != want {

@@ -169,6 +169,8 @@ func TestWhyAFileStaysClosed(t *testing.T) {
 		{"AWS and Vault", "kms.yaml", []byte(regexp.MustCompile(`(?s)    age:\n.*?    lastmodified`).ReplaceAllString(regexFile,
 			"    kms:\n        - arn: arn:aws:kms:us-east-1:1:key/1\n          enc: eA==\n    hc_vault:\n        - vault_address: https://vault\n          enc: eA==\n    lastmodified")),
 			ringOf(t, "a.agekey"), "is encrypted, and for AWS KMS, Vault alone, which is not supported; add a key of age or PGP", false},
+		{"many keys", "many.yaml", []byte(strings.Replace(regexFile, "    age:\n", "    age:\n"+strings.Repeat("        - {recipient: x, enc: y}\n", 100), 1)),
+			ringOf(t, "a.agekey"), "for more than 100 keys", false},
 		{"nobody", "none.yaml", []byte(regexp.MustCompile(`(?s)    age:\n.*?    lastmodified`).ReplaceAllString(regexFile, "    lastmodified")),
 			ringOf(t, "a.agekey"), "for no key alone", false},
 	} {
@@ -266,6 +268,15 @@ func TestDocumentsOfOneFileBelongTogether(t *testing.T) {
 		if d := documentOf(t, r, "f.yaml", []byte(strings.Join(tt.docs, "\n---\n"))); d.state != tt.want {
 			t.Errorf("%s: state %d, want %d: %s", tt.name, d.state, tt.want, d.why.Message)
 		}
+	}
+	// One that is broken costs no other.
+	broken := "a: [\n---\n" + strings.Join(docs, "\n---\n") + "\n---\n\tx: {\n"
+	if d := documentOf(t, r, "f.yaml", []byte(broken)); d.state != opened {
+		t.Errorf("beside a broken one: state %d: %s", d.state, d.why.Message)
+	}
+	moved := strings.Replace(broken, "    password: ENC", "    passwort: ENC", 1)
+	if d := documentOf(t, r, "f.yaml", []byte(moved)); d.state != bad || d.why.Line != 1+strings.Count(moved[:strings.Index(moved, "passwort")], "\n") {
+		t.Errorf("state %d at line %d of\n%s", d.state, d.why.Line, moved)
 	}
 	// Encrypted one by one they are independent.
 	joined := slices.Concat(read(t, "sealed/regex.yaml"), []byte("---\n"), read(t, "sealed/list.yaml"))
