@@ -148,6 +148,15 @@ func TestWithoutTheKeyWhatIsInForceStays(t *testing.T) {
 	}
 }
 
+// What nobody can decrypt is not told apart by how it is encrypted either.
+func TestEncryptedAgainWithoutTheKeyIsTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.push(fleet(1) + forSecrets + file("s.yaml", sealedFile(t, "sealed/regex.yaml")))
+	if d := w.push(fleet(1) + forSecrets + file("s.yaml", sealedFile(t, "sealed/rotated.yaml"))); d.Commit != nil || !d.Undecrypted {
+		t.Errorf("undecrypted %t, commit %v", d.Undecrypted, d.Commit)
+	}
+}
+
 // A file that was changed after the encryption does not count, and its last good version goes to new members as well.
 func TestAChangedFileKeepsItsLastGoodVersion(t *testing.T) {
 	w := sealedWorld(t)
@@ -206,7 +215,7 @@ func TestWhoOnlyLooksNeedsNoKey(t *testing.T) {
 	// A key that is another one is no want of keys.
 	o := *w
 	o.options.Keys, o.options.Keyless = keysFor(t, "b.agekey"), true
-	want(t, "another key: findings", errorsIn(o.next(w.state, nil)), []string{"error not-decrypted s.yaml Secret default/one", "error not-decrypted s.yaml Secret default/three"})
+	want(t, "another key: findings", sealedIn(o.next(w.state, nil)), []string{"error not-decrypted s.yaml Secret default/one", "error not-decrypted s.yaml Secret default/three"})
 }
 
 // Members that others deliver to get it as it was encrypted, with and without keys of ours.

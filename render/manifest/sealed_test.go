@@ -57,8 +57,10 @@ func TestObjectsKnowWhatIsEncryptedInThem(t *testing.T) {
 		"several.yaml": {Data: []byte(sealedFile(t, "sealed/several.yaml") + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: plain}\nstringData: {password: x}\n")},
 		"changed.yaml": {Data: []byte(changed)},
 		"whole.yaml":   {Data: []byte(sealedFile(t, "sealed/whole.yaml"))},
-		"lone.yaml":    {Data: []byte(lone)},
-		"values.yaml":  {Data: []byte(strings.NewReplacer("kind: Secret\n", "", "apiVersion: v1\n", "").Replace(strings.Replace(sealedFile(t, "sealed/hydrate.yaml"), "name: db", "name: x", 1)))},
+		// What has nothing encrypted belongs to the whole, too.
+		"long.yaml":   {Data: []byte(strings.Replace(sealedFile(t, "sealed/list.yaml"), "items:\n", "items:\n    - {apiVersion: v1, kind: ConfigMap, metadata: {name: more}}\n", 1))},
+		"lone.yaml":   {Data: []byte(lone)},
+		"values.yaml": {Data: []byte(strings.NewReplacer("kind: Secret\n", "", "apiVersion: v1\n", "").Replace(strings.Replace(sealedFile(t, "sealed/hydrate.yaml"), "name: db", "name: x", 1)))},
 	}, Options{Keys: sealedRing(t)})
 	var got strings.Builder
 	for _, u := range units {
@@ -75,6 +77,9 @@ changed.yaml:19 sops-changed Secret three broken=true
 list.yaml:4 Secret one: correct-horse
 list.yaml:10 Secret two: battery-staple
 lone.yaml:1 Secret lone: is a ciphertext for which no f
+long.yaml:29 sops-changed ConfigMap more broken=true
+long.yaml:29 sops-changed Secret one broken=true
+long.yaml:29 sops-changed Secret two broken=true
 several.yaml:1 Secret one: correct-horse
 several.yaml:23 ConfigMap two: <nil>
 several.yaml:45 Secret three: battery-staple

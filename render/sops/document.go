@@ -157,7 +157,7 @@ func open(file string, parts []part, in, from realm) *document {
 		d.state, d.why = locked, why
 		return d
 	}
-	w := walk{meta: meta, key: key, hash: sha512.New(), values: d.values, json: strings.HasSuffix(file, ".json")}
+	w := walk{meta: meta, key: key, hash: sha512.New(), values: d.values}
 	fail := func(line int, code, format string, args ...any) *document {
 		d.state, d.values = bad, nil
 		d.why = Problem{Code: code, File: file, Line: line, Message: fmt.Sprintf(format, args...)}
@@ -332,7 +332,6 @@ type walk struct {
 	rule   rule
 	key    []byte
 	hash   hash.Hash
-	json   bool
 	values map[string]value
 	failed *Problem
 }
@@ -393,7 +392,7 @@ func (w *walk) scalar(n *yaml.Node, path []string, encrypted bool) {
 	switch {
 	case !encrypted:
 		if !w.meta.MACOnlyEncrypted {
-			w.hash.Write([]byte(w.sum(v)))
+			w.hash.Write([]byte(sum(v)))
 		}
 		return
 	case text == "" && isText:
@@ -418,19 +417,4 @@ func (w *walk) scalar(n *yaml.Node, path []string, encrypted bool) {
 		opened.field, opened.key = path[n], path[n+1]
 	}
 	w.values[text] = opened
-}
-
-// sum is a value as the checksum has it. In JSON every number is a fraction.
-func (w *walk) sum(v any) string {
-	if w.json {
-		switch n := v.(type) {
-		case int:
-			v = float64(n)
-		case int64:
-			v = float64(n)
-		case uint64:
-			v = float64(n)
-		}
-	}
-	return sum(v)
 }

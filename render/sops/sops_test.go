@@ -206,6 +206,7 @@ func TestAChangedFileIsNotUsed(t *testing.T) {
 		{"a field in the clear", "regex.yaml", "namespace: shop", "namespace: pay", CodeChanged, "the checksum does not fit"},
 		{"a number in the clear", "regex.yaml", "- 1.5\n", "- 2.5\n", CodeChanged, "the checksum does not fit"},
 		{"a field added", "regex.yaml", "type: Opaque\n", "type: Opaque\nmore: x\n", CodeChanged, "the checksum does not fit"},
+		{"a field added that has the name of the block of SOPS", "regex.yaml", "    annotations:", "    sops: x\n    annotations:", CodeChanged, "the checksum does not fit"},
 		{"a field taken out", "regex.yaml", "    namespace: shop\n", "", CodeChanged, "the checksum does not fit"},
 		{"a value in the clear", "regex.yaml", `    empty: ""`, `    empty: aHVudGVyMg==`, CodeChanged, "data.empty: is not encrypted"},
 		{"a value in the clear, of the encrypted alone", "mac-only.yaml", `    empty: ""`, `    empty: aHVudGVyMg==`, CodeChanged, "data.empty: is not encrypted"},
