@@ -90,8 +90,8 @@ type part struct {
 	meta  metadata
 }
 
-// parts are the documents of a file that SOPS encrypted and that are manifests: what else it encrypted is for others. One that
-// is broken costs no other, as it does where objects are read.
+// parts are the documents of a file that SOPS encrypted and that are manifests, or the file if it was encrypted as a whole: what
+// else it encrypted is for others. One that is broken costs no other, as it does where objects are read.
 func parts(data []byte) (all []part) {
 	first := 1
 	for _, piece := range pieces(data) {
@@ -126,7 +126,7 @@ func partOf(doc *yaml.Node, first int) (part, bool) {
 	}
 	root := doc.Content[0]
 	block := entry(root, "sops")
-	if block == nil || entry(root, "kind") == nil {
+	if block == nil || entry(root, "kind") == nil && !isFile(root) {
 		return part{}, false
 	}
 	p := part{root: root, first: first}
@@ -136,6 +136,12 @@ func partOf(doc *yaml.Node, first int) (part, bool) {
 		p.meta.MAC = "" // nothing can be told of it
 	}
 	return p, true
+}
+
+// isFile tells whether a document is a file that was encrypted as a whole, whatever was in it.
+func isFile(root *yaml.Node) bool {
+	data := entry(root, "data")
+	return len(root.Content) == 4 && data != nil && data.Kind == yaml.ScalarNode && entry(root, "sops") != nil
 }
 
 // entry is the value of a key of a mapping; nil if it has none. The last of equal ones counts.

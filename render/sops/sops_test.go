@@ -143,7 +143,7 @@ func TestTheChecksumFitsWhatSOPSWrote(t *testing.T) {
 	r := ringOf(t, "a.agekey", "b.agekey", "pgp-ed25519.asc", "pgp-rsa2048.asc")
 	for _, e := range entries {
 		switch e.Name() {
-		case "groups.yaml", "binary.bin", "env.env":
+		case "groups.yaml", "env.env":
 			continue
 		}
 		if d := documentOf(t, r, e.Name(), read(t, "sealed/"+e.Name())); d.state != opened {
@@ -423,15 +423,46 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A generator makes Secrets of files, and of an encrypted one it makes nonsense.
+// A generator makes values of files: of one that was encrypted as a whole they are what was in it.
 func TestGeneratorsOfEncryptedFiles(t *testing.T) {
-	for _, file := range []string{"binary.bin", "env.env", "whole.yaml"} {
-		data := read(t, "sealed/"+file)
-		v := ringOf(t, "a.agekey").Open("k", map[string][]byte{"k/" + file: data, "k/kustomization.yaml": []byte("x")})
-		o := api.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"f": base64Of(data)}}
-		s, bad := v.Seal(api.IDOf(o), o, o["sops"])
-		if p := s.Problem(); bad != nil || p == nil || p.Code != CodeGenerated || !strings.Contains(p.Message, "k/"+file) {
-			t.Errorf("%s: %v, %v", file, p, bad)
+	changed := strings.Replace(string(read(t, "sealed/binary.bin")), `"lastmodified": "20`, `"lastmodified": "21`, 1)
+	for _, tt := range []struct {
+		name string
+		data []byte
+		ring *Keyring
+		code string // empty: it opens
+	}{
+		{"as a whole", read(t, "sealed/binary.bin"), ringOf(t, "a.agekey"), ""},
+		{"as a whole, and then changed", []byte(changed), ringOf(t, "a.agekey"), CodeChanged},
+		{"as a whole, for another key", read(t, "sealed/binary.bin"), ringOf(t, "b.agekey"), CodeLocked},
+		{"variables", read(t, "sealed/env.env"), ringOf(t, "a.agekey"), CodeGenerated},
+		{"a manifest", read(t, "sealed/regex.yaml"), ringOf(t, "a.agekey"), CodeGenerated},
+	} {
+		v := tt.ring.Open("k", map[string][]byte{"k/file": tt.data, "k/kustomization.yaml": []byte("x")})
+		text := base64Of(tt.data)
+		text = text[:70] + "\n" + text[70:] // as kustomize writes it
+		o := api.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"f": text, "g": "eA=="}}
+		s, problem := v.Seal(api.IDOf(o), o, nil)
+		if problem == nil {
+			problem = s.Problem()
+		}
+		switch {
+		case tt.code == "" && problem == nil:
+			got, err := s.Open(o)
+			if err != nil || got["data"].(map[string]any)["f"] != base64Of(read(t, "plain/plain.bin")) || got["data"].(map[string]any)["g"] != "eA==" {
+				t.Errorf("%s: %v, %v", tt.name, got, err)
+			}
+			o["kind"] = "ConfigMap"
+			if got, err := s.Open(o); err == nil && got["data"].(map[string]any)["f"] != text {
+				t.Errorf("%s: it opens in a ConfigMap", tt.name)
+			}
+		case problem == nil || problem.Code != tt.code || tt.code == CodeGenerated && !strings.Contains(problem.Message, "k/file"):
+			t.Errorf("%s: %v, want %s", tt.name, problem, tt.code)
+		case tt.code == CodeLocked:
+			without, values, err := s.Withhold(o)
+			if err != nil || len(values) != 1 || values[0] != (Withheld{"data", "f", text}) || without["data"].(map[string]any)["f"] != "" {
+				t.Errorf("%s: without it, %v, %v, %v", tt.name, without, values, err)
+			}
 		}
 	}
 }

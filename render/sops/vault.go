@@ -2,6 +2,7 @@ package sops
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -26,7 +27,7 @@ const (
 	CodeMisplaced = "sops-misplaced"
 	// CodeKind: another kind than Secret is encrypted.
 	CodeKind = "sops-kind"
-	// CodeGenerated: a generator made a Secret of an encrypted file.
+	// CodeGenerated: a generator made a Secret of a file whose values are encrypted one by one.
 	CodeGenerated = "sops-generated"
 )
 
@@ -54,6 +55,8 @@ type Vault struct {
 	in   map[string][]string  // ciphertext -> the checksums of documents that have it
 	// known are ciphertexts of any kind of file, with its name.
 	known map[string]string
+	// files are those that were encrypted as a whole, by their content, with the ciphertext in them.
+	files map[string]string
 }
 
 // Mentions tells whether a file may hold anything that SOPS encrypted.
@@ -73,7 +76,7 @@ func (r *Keyring) Open(unit string, files map[string][]byte) *Vault {
 			continue
 		}
 		if v == nil {
-			v = &Vault{map[string]*document{}, map[string][]string{}, map[string]string{}}
+			v = &Vault{map[string]*document{}, map[string][]string{}, map[string]string{}, map[string]string{}}
 		}
 		for _, text := range ciphertexts.FindAll(data, -1) {
 			if _, ok := v.known[string(text)]; !ok {
@@ -90,6 +93,9 @@ func (v *Vault) add(file string, data []byte, in, from realm) {
 	together := map[string][]part{}
 	var order []string
 	for _, p := range parts(data) {
+		if isFile(p.root) {
+			v.files[string(data)] = entry(p.root, "data").Value
+		}
 		if p.meta.MAC == "" {
 			continue // Seal says it of the object
 		}
@@ -157,6 +163,8 @@ func (v *Vault) knows(text string) bool {
 type Sealed struct {
 	problem *Problem         // why it cannot be opened; nil if it can
 	values  map[string]value // by ciphertext
+	// files are values of which each is an encrypted file, in base64, and what stands for them; nil if that is not known.
+	files map[string]*string
 }
 
 // Problem is why the object cannot be decrypted; nil if it can.
@@ -192,7 +200,7 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			return nil, nil
 		}
 	}
-	s := &Sealed{values: map[string]value{}}
+	s := &Sealed{values: map[string]value{}, files: map[string]*string{}}
 	var docs []*document
 	also := func(d *document) {
 		if d != nil && !slices.Contains(docs, d) {
@@ -223,8 +231,9 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			}
 		}
 	})
+	encrypted = v.generated(o, s, also) || encrypted
 	if !has && !encrypted {
-		return v.generated(o), nil // a text about SOPS, or nothing
+		return nil, nil // a text about SOPS, or nothing
 	}
 	for _, d := range docs {
 		switch {
@@ -249,23 +258,37 @@ func (v *Vault) stray(o api.Object) (at []string) {
 	return at
 }
 
-// generated finds an encrypted file of which a generator made a value of a Secret.
-func (v *Vault) generated(o api.Object) *Sealed {
+// generated finds values that a generator made of encrypted files, and tells whether there are any.
+func (v *Vault) generated(o api.Object, s *Sealed, also func(*document)) (found bool) {
 	values, _ := o["data"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		text, _ := values[key].(string)
 		data, err := base64.StdEncoding.DecodeString(text)
-		if err != nil || !Mentions(data) {
+		if v == nil || !isSecret(o) || err != nil || !Mentions(data) {
+			continue
+		}
+		if c, ok := v.files[string(data)]; ok {
+			found = true
+			s.files[text] = nil
+			if d := v.find(c); d != nil {
+				also(d)
+				if val, ok := d.values[c]; ok {
+					opened := base64.StdEncoding.EncodeToString([]byte(*val.text))
+					s.files[text] = &opened
+				}
+			}
 			continue
 		}
 		for _, c := range ciphertexts.FindAllString(string(data), -1) {
 			if v.knows(c) {
-				return &Sealed{problem: &Problem{Code: CodeGenerated, Path: []string{"data", key}, Message: fmt.Sprintf(
-					"is made by a generator of %s, which is encrypted, and files for generators are not decrypted; encrypt a manifest of kind Secret", v.known[c])}}
+				found = true
+				s.problem = cmp.Or(s.problem, &Problem{Code: CodeGenerated, Path: []string{"data", key}, Message: fmt.Sprintf(
+					"is made by a generator of %s, whose values are encrypted one by one: encrypt it as a whole (sops encrypt --input-type binary) and name it under files, or encrypt a manifest of kind Secret", v.known[c])})
+				break
 			}
 		}
 	}
-	return nil
+	return found
 }
 
 // each calls do for every text of an object, but for the block of SOPS, in the order of paths.
@@ -298,6 +321,9 @@ func (s *Sealed) Open(o api.Object) (api.Object, error) {
 	}
 	return s.fill(o, func(field, key, text string) (string, error) {
 		at := []string{field, key}
+		if opened, ok := s.files[text]; ok && opened != nil {
+			return *opened, nil
+		}
 		switch v, ok := s.values[text]; {
 		case !ok:
 			return "", misplaced(at, "is a ciphertext for which no file that was read here has the key: it lost the block of SOPS, or was copied from elsewhere")
@@ -340,7 +366,7 @@ func (s *Sealed) fill(o api.Object, with func(field, key, text string) (string, 
 		values = maps.Clone(values)
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			text, _ := values[key].(string)
-			if failed != nil || !ciphertext.MatchString(text) {
+			if _, file := s.files[text]; failed != nil || !file && !ciphertext.MatchString(text) {
 				continue
 			}
 			values[key], failed = with(field, key, text)
