@@ -68,7 +68,6 @@ const (
 
 // document is what was encrypted in one go: documents of one file that have the same checksum.
 type document struct {
-	file  string
 	state state
 	// why it is not open.
 	why Problem
@@ -156,7 +155,7 @@ func entry(n *yaml.Node, key string) *yaml.Node {
 
 // open opens documents of a file that have one checksum.
 func open(file string, parts []part, in, from realm) *document {
-	d := &document{file: file, values: map[string]value{}}
+	d := &document{values: map[string]value{}}
 	meta := &parts[0].meta
 	key, why := dataKey(meta, file, in, from)
 	if key == nil {
