@@ -69,14 +69,14 @@ func Recall(ctx context.Context, h History, src Source, commit store.Commit, opt
 }
 
 // Replay decides again and names the files that come out otherwise than they are on record, sorted. Without the key
-// that tells secret values apart, files that depend on them are left out.
+// that tells secret values apart, or those that decrypt them, files that depend on them are left out.
 func (r *Recorded) Replay() (*decide.Decision, []string, error) {
 	d, err := decide.Next(r.Input)
 	if err != nil {
 		return nil, nil, err
 	}
 	differ, err := decide.Differ(d.Next, r.Next)
-	if len(r.Input.Options.SecretKey) == 0 {
+	if len(r.Input.Options.SecretKey) == 0 || d.Undecrypted {
 		differ = slices.DeleteFunc(differ, ofSecret)
 	}
 	return d, differ, err

@@ -117,7 +117,9 @@ func decideHere(cmd *cobra.Command) *decide.Decision {
 	if err != nil {
 		return nil
 	}
-	d, err := decide.Next(decide.Input{Source: snapshot, Previous: record.New(), Now: time.Now(), Options: c.options()})
+	options := c.options()
+	options.Keyless = true
+	d, err := decide.Next(decide.Input{Source: snapshot, Previous: record.New(), Now: time.Now(), Options: options})
 	if err != nil {
 		return nil
 	}

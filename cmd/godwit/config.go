@@ -103,8 +103,9 @@ type Config struct {
 	Scheduling struct {
 		AccurateEstimator bool `mapstructure:"accurateEstimator"`
 	} `mapstructure:"scheduling"`
-	Projects []projectConfig `mapstructure:"projects"`
-	Safety   struct {
+	Projects   []projectConfig    `mapstructure:"projects"`
+	Decryption []decryptionConfig `mapstructure:"decryption"`
+	Safety     struct {
 		MaxDeletePercent int `mapstructure:"maxDeletePercent"`
 	} `mapstructure:"safety"`
 	Failover struct {
@@ -232,7 +233,7 @@ var settings = map[string]any{
 	"failover.maxEvictionsPerMinute": 0, "failover.brakeWindow": "1m", "failover.anchors": []string{},
 	"server.address": "", "server.webhooks.address": "", "server.webhooks.idFile": "", "server.webhooks.githubSecretFile": "",
 	"server.webhooks.giteaSecretFile": "", "server.webhooks.gitlabTokenFile": "", "server.webhooks.standardSecretFile": "",
-	"notifications": []any{}, "projects": []any{},
+	"notifications": []any{}, "projects": []any{}, "decryption": []any{},
 	"webhooks.allowedHosts": []string{}, "scheduling.accurateEstimator": false, "safety.maxDeletePercent": 50,
 	"delivery": "push", "tracking.stripInstanceLabel": true,
 	"fleet": "godwit", "namespaces": "needed", "compat": "", "dataDir": "", "logFormat": "text",
@@ -328,6 +329,9 @@ func decodeConfig(cmd *cobra.Command, text []byte) (*Config, error) {
 		return nil, err
 	}
 	if err := c.compileProjects(); err != nil {
+		return nil, err
+	}
+	if err := c.checkDecryption(); err != nil {
 		return nil, err
 	}
 	c.sourceGiven, c.notes = named, cmd.ErrOrStderr()

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -200,7 +201,9 @@ func (f *follower) adopt(ctx context.Context, now inForce) {
 	file, _ := configFile(f.cmd)
 	paths := []string{file}
 	for _, n := range now.config.named() {
-		paths = append(paths, n.path)
+		if paths = append(paths, n.path); isFolder(n.path) {
+			paths = append(paths, filepath.Join(n.path, "keys")) // watches what is in it
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	hints := watch.Files(ctx, paths...)
@@ -219,12 +222,26 @@ func printsOf(text []byte, files []namedFile) prints {
 		all[""] = sha256.Sum256(text)
 	}
 	for _, f := range files {
-		all[f.setting] = [sha256.Size]byte{}
-		if text, err := os.ReadFile(f.path); err == nil {
-			all[f.setting] = sha256.Sum256(text)
-		}
+		all[f.setting] = printOf(f.path)
 	}
 	return all
+}
+
+// printOf is that of a file, or of the keys in a folder.
+func printOf(path string) [sha256.Size]byte {
+	if text, err := os.ReadFile(path); err == nil {
+		return sha256.Sum256(text)
+	}
+	files, err := keyFiles(path)
+	if err != nil {
+		return [sha256.Size]byte{}
+	}
+	all := sha256.New()
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // what cannot be read is refused when it is used
+		fmt.Fprintf(all, "%q %x\n", filepath.Base(file), sha256.Sum256(text))
+	}
+	return [sha256.Size]byte(all.Sum(nil))
 }
 
 // changes are the settings that are others, or name files that are.

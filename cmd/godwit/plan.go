@@ -313,7 +313,10 @@ func (c *Config) sourceRoot() string {
 
 // offlineOptions are those of decisions that nobody carries out.
 func (c *Config) offlineOptions() (o decide.Options, err error) {
-	o = c.options()
+	if o, err = c.withKeys(c.options()); err != nil {
+		return o, err
+	}
+	o.ByCiphertext = c.passingKey != nil
 	if o.SecretKey, err = c.knownSecretKey(); o.SecretKey == nil {
 		o.SecretKey = c.passingKey
 	}

@@ -206,6 +206,7 @@ func (c *Config) rehearse() error {
 			_, err := c.knownSecretKey()
 			return err
 		},
+		func() error { _, err := c.keyring(true); return err },
 		func() error {
 			n, err := notify.New(notify.Options{Fleet: c.Fleet, Targets: c.targets()})
 			if err == nil {

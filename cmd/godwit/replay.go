@@ -97,7 +97,10 @@ func (c *Config) replay(ctx context.Context, branch, revs string, all bool) (*re
 		return nil, err
 	}
 	defer closeSource()
-	options := c.options()
+	options, err := c.withKeys(c.options())
+	if err != nil {
+		return nil, err
+	}
 	if options.SecretKey, err = c.knownSecretKey(); err != nil {
 		return nil, err
 	}

@@ -221,6 +221,9 @@ func (c *Config) loopIn(ctx context.Context, k *lasting, log *slog.Logger, repor
 	if options.SecretKey, err = c.sharedKey(ctx, k); err != nil {
 		return nil, err
 	}
+	if options.Keys, err = c.keyring(true); err != nil {
+		return nil, err
+	}
 	if url := c.sourceURL(); url != "" {
 		if r, err := c.Source.Auth.remote(url); err == nil {
 			options.SourceURL = r.String()

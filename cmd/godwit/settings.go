@@ -59,7 +59,7 @@ func (c *Config) fixed(next *Config) []string {
 // namedFile is a file that a setting names.
 type namedFile struct{ setting, path string }
 
-// named are the files that are read when a loop is made. All others are read whenever they are used: SSH keys and known
+// named are the files, and folders of files, that are read when a loop is made. All others are read whenever they are used: SSH keys and known
 // hosts, kubeconfigs and the token files in them, secrets of push webhooks, URL, secret and token of notifications.
 func (c *Config) named() []namedFile {
 	var all []namedFile
@@ -91,6 +91,11 @@ func (c *Config) named() []namedFile {
 	add("management.kubeconfig", c.Management.Kubeconfig)
 	for i, n := range c.Notifications {
 		add(fmt.Sprintf("notifications[%d].caFile", i), n.CAFile)
+	}
+	for i, d := range c.Decryption {
+		for j, path := range d.Keys {
+			add(fmt.Sprintf("decryption[%d].keys[%d]", i, j), path) // which may be a folder
+		}
 	}
 	return all
 }

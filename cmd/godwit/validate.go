@@ -105,7 +105,11 @@ func (c *Config) validate(ctx context.Context, since string, paths []string) (*v
 		return nil, nil, err
 	}
 	defer done()
-	in := decide.Input{Now: time.Now(), Options: c.options(), Memo: decide.NewMemo()}
+	options, err := c.withKeys(c.options())
+	if err != nil {
+		return nil, nil, err
+	}
+	in := decide.Input{Now: time.Now(), Options: options, Memo: decide.NewMemo()}
 	in.Source.FS = t.fsys
 	var findings []render.Finding
 	if since == "" {

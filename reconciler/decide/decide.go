@@ -19,6 +19,7 @@ import (
 	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/project"
 	"github.com/godwit-gitops/godwit/render/schedule"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // NamespaceMode says which members get a Namespace.
@@ -54,6 +55,12 @@ type Options struct {
 	// SecretKey tells secret values apart in the record. Without one they cannot be compared, and a
 	// value that was there before counts as unchanged.
 	SecretKey []byte
+	// Keys open what SOPS encrypted, by folder; nil means that there are none.
+	Keys *sops.Keyring
+	// Keyless: nobody carries out what is decided. A Secret for which there are no keys then is one whose values are not known.
+	Keyless bool
+	// ByCiphertext compares such values as they are encrypted, whatever is on record: two revisions are compared.
+	ByCiphertext bool
 	// MaxDeletePercent is the brake on deletions of one member's works; 0 means 50, 100 or more is off.
 	MaxDeletePercent int
 	// Failover are the settings of the failover stage.
@@ -169,6 +176,8 @@ type Decision struct {
 	Heard []interpret.Key
 	// Commit says what to write on the state branch; nil means that nothing was decided.
 	Commit *Commit
+	// Undecrypted: there are Secrets whose values are not known, as no key opens them.
+	Undecrypted bool
 	// Wake is when to decide again even if nothing happens; zero means not before something does.
 	Wake time.Time
 

@@ -97,6 +97,8 @@ func (p *pass) undeliverable(t *manifest.Object, member string) error {
 	hint := "use a kind that fetches them there, such as ExternalSecret or SealedSecret"
 	encrypted, marked := work.Encrypted(t.Content)
 	switch {
+	case p.delivery(member) == DeliveryPull && t.Sealed != nil:
+		hint = "its agent has no keys that decrypt it; " + hint + ", or let godwit write to the member (syncMode: Push)"
 	case p.delivery(member) == DeliveryPull:
 	case !encrypted:
 		hint = "encrypt all of them with SOPS, or " + hint

@@ -29,6 +29,15 @@
 // rules do not. Two projects that may both have an object and both declare it are a duplicate like any other: neither of the
 // new versions is used. The projects in force are not on record: to decide again takes the same configuration.
 //
+// # Encrypted Secrets
+//
+// What SOPS encrypted (render/sops) stays so in templates and is decrypted as the last step of making a copy, for members that are
+// written to; those that others deliver to get it as it is. The record is of values, so that a Secret that is encrypted
+// anew, or for another key, is the same Secret. One that no key opens is an error, and copies stay as they are; one that is
+// not as it was encrypted is an error in its file, like any other. Where nobody carries out what is decided
+// (Options.Keyless), a Secret without keys is one whose values are not known: they count as those on record, or are
+// compared as they are encrypted. Keys are not on record: to decide again takes them.
+//
 // # Webhooks
 //
 // What interpreter webhooks answered is input (Answers), and what they have to be asked is part of the

@@ -95,7 +95,7 @@ func (m *Memo) parse(fsys fs.FS, cache *manifest.Cache) []manifest.Unit {
 	if units, ok := m.trees[hash]; ok && hash != "" {
 		return units
 	}
-	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Holds: m.options.Projects.Holds, Cache: cache})
+	units := manifest.Read(fsys, manifest.Options{Build: kustomize.Build, Holds: m.options.Projects.Holds, Keys: m.options.Keys, Cache: cache})
 	if hash != "" && gitstate.Unread(fsys) == nil {
 		if len(m.trees) >= keptTrees {
 			clear(m.trees)
@@ -254,12 +254,20 @@ func (m *Memo) prepare(objects []*manifest.Object) []*manifest.Object {
 	return templates
 }
 
-// contentHash is what bindings record of a template. It tells nothing about the values of a Secret.
+// contentHash is what bindings record of a template. It tells nothing about the values of a Secret, and encrypted once
+// more, they are the same.
 func (m *Memo) contentHash(t *manifest.Object) string {
-	if work.IsSecret(t.ID) {
-		return policy.ContentHash(work.Redact(t.Content, m.options.SecretKey))
+	content, err := t.Sealed.Open(t.Content)
+	if err != nil {
+		content, _, err = t.Sealed.Withhold(t.Content)
 	}
-	return policy.ContentHash(t.Content)
+	if err != nil {
+		content = t.Content
+	}
+	if work.IsSecret(t.ID) {
+		content = work.Redact(content, m.options.SecretKey)
+	}
+	return policy.ContentHash(content)
 }
 
 // templateHash is equal for two versions of a template between which no user changed anything.

@@ -20,6 +20,7 @@ import (
 	"github.com/godwit-gitops/godwit/render/manifest"
 	"github.com/godwit-gitops/godwit/render/override"
 	"github.com/godwit-gitops/godwit/render/project"
+	"github.com/godwit-gitops/godwit/render/sops"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -38,6 +39,7 @@ func (p *pass) render() {
 		if b.next == nil {
 			continue
 		}
+		p.keyless(b)
 		key := w.inputsOf(b)
 		if had := before[b.row.Key]; had != nil && had.renderKey == key && p.heard.same(had.heard) && !p.Options.Explain {
 			b.same = true
@@ -222,6 +224,12 @@ func (w *works) refused(b *bound, member string, err error) {
 		w.carryTo(b, member)
 		return
 	}
+	if problem, ok := errors.AsType[*sops.Problem](err); ok { // it is of no member
+		w.Undecrypted = w.Undecrypted || problem.Code == sops.CodeLocked
+		w.find(sealedFinding(b.template, render.Error, problem, ""))
+		w.carryTo(b, member)
+		return
+	}
 	code := "render"
 	if errors.Is(err, errSecretValues) {
 		code = "secret-values"
@@ -278,12 +286,12 @@ func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (re
 	}
 	renderer := *w.renderer(b.template)
 	renderer.Rules = w.deaf()
-	rendered, err := renderer.Render(c)
+	rendered, unknown, err := w.unsealed(&renderer, b.template, c)
 	if err != nil {
 		return record.Work{}, override.Result{}, err
 	}
 	if !ok {
-		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec))
+		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec), unknown...)
 	}
 	return recorded, rendered.Overrides, nil
 }
@@ -337,11 +345,11 @@ func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.
 		w.Memo.works[key] = &want
 		return want.work, override.Result{Effects: want.effects}, nil
 	}
-	rendered, err := renderer.Render(c)
+	rendered, unknown, err := w.unsealed(renderer, template, c)
 	if err != nil {
 		return record.Work{}, rendered.Overrides, err
 	}
-	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keep)
+	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keep, unknown...)
 	want.effects = rendered.Overrides.Effects
 	w.effects.Add(want.effects)
 	w.Memo.works[key], w.twin = &want, &want
@@ -355,8 +363,8 @@ func sameInputs(a, b *workMemo) bool {
 }
 
 // recorded is the work of an object: its text, which for a Secret has no values in it unless they are encrypted for
-// a member that gets them from here, and its hash.
-func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) record.Work {
+// a member that gets them from here, and its hash. Some values of a Secret may be unknown.
+func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unknown ...sops.Withheld) record.Work {
 	if w.delivery(member) == DeliveryHydrate {
 		o = work.Deliver(o, keep)
 	}
@@ -366,8 +374,8 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) reco
 	}
 	shown := o
 	if work.IsSecret(id) && !w.byRecord(member) {
-		shown = work.Redact(o, w.Options.SecretKey)
-		if old, ok := w.Previous.Works[r.Path]; ok && len(w.Options.SecretKey) == 0 {
+		shown = work.Unknown(work.Redact(o, w.Options.SecretKey), unknown)
+		if old, ok := w.Previous.Works[r.Path]; ok && (len(w.Options.SecretKey) == 0 || len(unknown) > 0 && !w.Options.ByCiphertext) {
 			w.now.repeats = false
 			before, err := shownObject(old)
 			if err != nil {
@@ -375,7 +383,7 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool) reco
 				return r
 			}
 			var values bool
-			if shown, values = work.Adopt(shown, before); values {
+			if shown, values = work.Adopt(shown, before); values && len(w.Options.SecretKey) == 0 {
 				w.uncompared[id] = true
 			}
 		}

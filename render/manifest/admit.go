@@ -12,6 +12,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // karmadaKinds are the kinds of the groups that decide about others. A slip in one must not pass for
@@ -62,6 +63,12 @@ func (r *reader) admit(u *Unit, o *Object) {
 		v, ok := o.Content[field]
 		if _, isText := v.(string); ok && v != nil && !isText {
 			mistaken([]string{field}, v, "a string")
+			return
+		}
+	}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if text, _ := o.Content[field].(string); sops.IsCiphertext(text) {
+			refuse(sops.CodeMisplaced, []string{field}, "is encrypted, so that nobody knows what the object is; encrypt data and stringData of a Secret alone (--encrypted-regex '^(data|stringData)$')")
 			return
 		}
 	}
@@ -124,10 +131,27 @@ func (r *reader) admit(u *Unit, o *Object) {
 		texts(o, mistaken)
 		r.repeats(u, o)
 	}
-	if !u.Broken {
+	if !u.Broken && r.seal(u, o) {
 		u.Objects = append(u.Objects, o)
 	}
 	u.Broken = u.Broken || broken
+}
+
+// seal finds what is encrypted in an object that is admitted, and refuses it if that is not as it was encrypted. Whether it can
+// be decrypted concerns only those who need it so.
+func (r *reader) seal(u *Unit, o *Object) bool {
+	block := o.Content["sops"]
+	if block == nil {
+		block = r.block
+	}
+	sealed, changed := r.vault.Seal(o.ID, o.Content, block)
+	if changed != nil {
+		u.Broken = true
+		r.find(u, render.Finding{Severity: render.Error, Code: changed.Code, File: changed.File, Line: changed.Line, Object: o.ID.String(), Message: changed.Message})
+		return false
+	}
+	o.Sealed = sealed
+	return true
 }
 
 // texts checks the mappings that hold nothing but strings, where YAML 1.1 most often surprises.
@@ -169,6 +193,10 @@ func (r *reader) repeats(u *Unit, o *Object) {
 // items admits the items of a List. Those of a typed one, such as a DeploymentList, may leave out
 // what the list says.
 func (r *reader) items(u *Unit, list *Object, items []any) {
+	defer func(before any) { r.block = before }(r.block)
+	if block := list.Content["sops"]; block != nil {
+		r.block = block
+	}
 	for i, item := range items {
 		path := []string{"items", strconv.Itoa(i)}
 		content, ok := item.(map[string]any)

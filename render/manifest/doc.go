@@ -24,12 +24,17 @@
 //	duplicate-key      a key stands twice: an error in Karmada's kinds (Decode), else a warning
 //	more-findings      there are more of a code in one file than are listed
 //	kustomize          a kustomization cannot be built
+//	sops-changed       an object is not as SOPS encrypted it
+//	sops-metadata      what SOPS added to it makes no sense
+//	sops-misplaced     what kind of object it is, is encrypted
 //	unused-component   (info) a component to which nothing refers
 //	link               (info) a link to a folder
 //	duplicate-object   (Settle) the same object stands twice
 //	cluster-scoped     (Settle, warning) a namespace where none belongs
 //
 // [EditTaints] changes the taints of a Cluster in the text of its file and leaves all else as it is.
+//
+// What SOPS encrypted stays as it is, in Content; Sealed knows what it stands for (render/sops).
 //
 // It leaves to others: what the fields of a policy mean (render/policy), how a kustomization is
 // built (render/kustomize), and what happens to an object that is missing because its file is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // Object is one object and where it was read. It never changes, Content included, and may be shared.
@@ -14,6 +15,8 @@ type Object struct {
 	api.ID
 	Content api.Object
 	Origin  Origin
+	// Sealed is what SOPS encrypted in Content, which stays as it is; nil if nothing is.
+	Sealed *sops.Sealed
 
 	text *text    // nil if the lines of fields are not known
 	path []string // where in the document Content stands; empty but for items of a List

@@ -18,6 +18,7 @@ import (
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
 	"github.com/godwit-gitops/godwit/render"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // Unit is one file, or all that one kustomization builds.
@@ -44,6 +45,8 @@ type Options struct {
 	// Holds tells whether a kustomization in the folder dir may take charge of the folder other when it refers to it, so
 	// that other is not built on its own; nil means that it always may.
 	Holds func(dir, other string) bool
+	// Keys open what SOPS encrypted; nil means that there are none.
+	Keys *sops.Keyring
 	// Cache holds what earlier calls read; nil means none.
 	Cache *Cache
 	// MaxBytes limits a file, and an object with its aliases written out; 0 means 4 MiB.
@@ -128,6 +131,8 @@ type reader struct {
 	kustomizations map[string]kustomization // by folder
 	units          []Unit
 	found          map[string]count // by code, of the unit that is being read
+	vault          *sops.Vault      // what is encrypted in that unit
+	block          any              // what SOPS added to the List that is being read; nil if nothing
 }
 
 var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
@@ -238,7 +243,7 @@ func (r *reader) tooLarge() error {
 func (r *reader) unit(name string, read func(string) Unit) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.found = nil
+			r.found, r.block = nil, nil
 			r.broken(name, fmt.Errorf("reading it went wrong inside godwit: %v", p))
 		}
 	}()
@@ -279,6 +284,7 @@ func (r *reader) parse(name, hash string, data []byte) Unit {
 			Severity: render.Error, Code: "broken-yaml", File: name, Line: 1, Message: "the file is in UTF-16; save it as UTF-8",
 		}}
 	}
+	r.vault = r.Keys.Open(name, map[string][]byte{name: data})
 	for i, c := range split(data) {
 		r.document(&u, c, i+1)
 	}
@@ -389,12 +395,14 @@ func (r *reader) build(root string) Unit {
 		return u
 	}
 	u := Unit{Path: root}
-	objects, inputs, err := r.Build(r.fsys, root)
+	seen := witness{r.fsys, map[string][]byte{}}
+	objects, inputs, err := r.Build(seen, root)
 	if err != nil {
 		u.Broken = true
 		u.Findings = buildFindings(err, file)
 		return u
 	}
+	r.vault = r.Keys.Open(root, seen.files)
 	for i, content := range objects {
 		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/godwit-gitops/godwit/render/affinity"
 	"github.com/godwit-gitops/godwit/render/interpret"
 	"github.com/godwit-gitops/godwit/render/override"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // Renderer holds what all works of a pass have in common.
@@ -26,7 +27,9 @@ type Renderer struct {
 // Copy is one template for one member.
 type Copy struct {
 	Template api.Object
-	ID       api.ID
+	// Sealed is what SOPS encrypted in the template, and is decrypted in the copy; nil leaves it encrypted.
+	Sealed *sops.Sealed
+	ID     api.ID
 	// Binding is the name that our mark gives: "namespace/name", or "name".
 	Binding string
 	// Workload: the binding has replicas, so the copy gets its own number.
@@ -76,6 +79,9 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
 	}
 	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding, foreign)
+	if o, err = c.Sealed.Open(o); err != nil { // the last step: none but this one sees values
+		return Rendered{Overrides: result}, err
+	}
 	return Rendered{ID: id, Object: o, Overrides: result}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/render/sops"
 )
 
 // secretPrefix begins what stands for a secret value.
@@ -45,12 +46,29 @@ func Redact(o api.Object, key []byte) api.Object {
 	return o
 }
 
-// Adopt gives values of a Secret that was redacted without a key what stands for them in before, an earlier redaction
-// of it, so that all but its values can be compared. It tells whether there were any.
+// sealedPrefix begins what stands for a value that is known as it was encrypted alone. SOPS leaves it as it is as long as the
+// value is, so that two of them can be compared.
+const sealedPrefix = secretPrefix + "sealed:"
+
+// Unknown is a redacted Secret of which some values are not known.
+func Unknown(o api.Object, unknown []sops.Withheld) api.Object {
+	o = maps.Clone(o)
+	for _, u := range unknown {
+		values, _ := o[u.Field].(map[string]any)
+		values = cloneOrNew(values)
+		sum := sha256.Sum256([]byte(u.Ciphertext))
+		values[u.Key], o[u.Field] = sealedPrefix+hex.EncodeToString(sum[:]), values
+	}
+	return o
+}
+
+// Adopt gives values of a Secret that are not known, or were redacted without a key, what stands for them in before, an
+// earlier redaction of it, so that all but its values can be compared. It tells whether there were any.
 func Adopt(o, before api.Object) (api.Object, bool) {
 	o, adopted := maps.Clone(o), false
 	each(o, before, func(values, old map[string]any, name string) {
-		if was := old[name]; values[name] == secretPrefix && redacted(was) {
+		was, now := old[name], values[name]
+		if now == secretPrefix && redacted(was) || sealed(now) && redacted(was) && !sealed(was) {
 			values[name], adopted = was, true
 		}
 	})
@@ -108,6 +126,12 @@ func each(o, other api.Object, do func(values, others map[string]any, name strin
 func redacted(v any) bool {
 	s, ok := v.(string)
 	return ok && strings.HasPrefix(s, secretPrefix)
+}
+
+// sealed tells whether a value is known as it was encrypted alone.
+func sealed(v any) bool {
+	s, ok := v.(string)
+	return ok && strings.HasPrefix(s, sealedPrefix)
 }
 
 // notSecret are the fields of a Secret that hold no values. A field that is no field of it, such as

@@ -47,7 +47,8 @@ var doors = map[string][]string{
 	"k8s.io/client-go":                  {"reconciler/member", "reconciler/registry", "reconciler/apply", "reconciler/observe", "reconciler/inspect", "reconciler/lead", "reconciler/membertest", "reconciler/metrics", "reconciler/events", "cmd/godwit"},
 	"github.com/prometheus":             {"reconciler/metrics"},
 	"golang.org/x/crypto":               {"gitstate/remote", "gitstate/signature", "gitstate/gittest"},
-	"github.com/ProtonMail/go-crypto":   {"gitstate/signature"},
+	"github.com/ProtonMail/go-crypto":   {"gitstate/signature", "render/sops"},
+	"filippo.io/age":                    {"render/sops"},
 	"sigs.k8s.io/structured-merge-diff": {"reconciler/apply", "reconciler/membertest"},
 }
 
