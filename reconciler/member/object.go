@@ -270,6 +270,10 @@ func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 		m.told(before, c.facts)
 		return
 	}
+	if c.clean && overtaken && !done && !out.Gone { // what the attempt found was so before it was seen as wanted
+		m.told(before, c.facts)
+		return
+	}
 	c.tried, c.waiting = true, out.Waiting
 	c.facts.Reason, c.facts.Message = out.Reason, out.Message
 	switch {
@@ -280,6 +284,7 @@ func (m *member) take(id api.ID, c *object, began object, out apply.Outcome) {
 		c.failures = 0
 		c.clean = c.clean || !overtaken
 	default:
+		c.clean = false // whatever was seen was older
 		c.failures++
 		m.enqueue(id, c, now.Add(backoff{m.options.RetryMin, m.options.RetryMax}.pause(c.failures)))
 	}
