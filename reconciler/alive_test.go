@@ -49,7 +49,7 @@ func TestProbesThroughOutages(t *testing.T) {
 		later(time.Minute)
 		probes("with a source", true)
 		w.source.fail(errors.New("away"))
-		later(24 * time.Hour)
+		later(24*time.Hour + time.Second) // between two looks
 		probes("a day without it", true)
 		if a := w.activity.Load(); a.Phase != Waiting {
 			t.Errorf("the loop is %s", a.Phase)
