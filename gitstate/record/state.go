@@ -161,8 +161,8 @@ type Retired struct {
 	Reason string `json:"reason"`
 	// Preserve: give up the object instead of deleting it.
 	Preserve bool `json:"preserve,omitempty"`
-	// Spared: the deletion waits until another copy is known to work. It is set for members that take their
-	// deletions from here.
+	// Spared: the deletion waits until another copy is known to work. It is set where who deletes
+	// reads of it here.
 	Spared bool `json:"spared,omitempty"`
 }
 

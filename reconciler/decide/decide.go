@@ -72,6 +72,8 @@ type Options struct {
 	BrakeWindow time.Duration
 	// StatusInterval is how long changes that are status alone may wait for a commit; 0 means not at all.
 	StatusInterval time.Duration
+	// Shared: several replicas carry out what is decided, each from the record, so that it tells of deletions that wait.
+	Shared bool
 	// SourceURL, SourceBranch and SourcePath are what state.yaml says of the source.
 	SourceURL, SourceBranch, SourcePath string
 	// Version is what the commit says of the program.

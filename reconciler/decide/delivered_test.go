@@ -52,11 +52,20 @@ func TestWhereARuleOfTheSourceKeepsNothing(t *testing.T) {
 // Who takes deletions from the record may do so before its member is seen to be back: what waits says so there. It is
 // what is on record that counts, so that the record can be decided again.
 func TestASparedCopyIsOnRecordWhereTheRecordDelivers(t *testing.T) {
+	t.Run("an agent", func(t *testing.T) { aSparedCopyIsOnRecord(t, false) })
+	t.Run("another replica", func(t *testing.T) { aSparedCopyIsOnRecord(t, true) })
+}
+
+func aSparedCopyIsOnRecord(t *testing.T, shared bool) {
 	const path = "retired/m2/default/deployment.apps_web.yaml"
 	w := newWorld(t)
 	w.options.StatusInterval = 10 * time.Second
 	w.look("m1", "m2")
-	w.push(pulling(failoverSource(2, 4, strings.Replace(tutorial, "failover: {application: {decisionConditions: {tolerationSeconds: 60}, purgeMode: Graciously, gracePeriodSeconds: 120}}", "failover: {cluster: {}}", 1)), "m2"))
+	source := failoverSource(2, 4, strings.Replace(tutorial, "failover: {application: {decisionConditions: {tolerationSeconds: 60}, purgeMode: Graciously, gracePeriodSeconds: 120}}", "failover: {cluster: {}}", 1))
+	if w.options.Shared = shared; !shared {
+		source = pulling(source, "m2")
+	}
+	w.push(source)
 	w.healthOf("m1", workv1alpha2.ResourceHealthy)
 	w.healthOf("m2", workv1alpha2.ResourceHealthy)
 	w.at(5)

@@ -61,7 +61,7 @@ func (p *pass) retire() {
 			p.Spared[path] = true
 		}
 		// Who takes it from the record has to read it there, and before its member is seen again.
-		if spared = spared && p.delivery(r.Cluster) == DeliveryPull; spared != r.Spared {
+		if spared = spared && (p.Options.Shared || p.delivery(r.Cluster) == DeliveryPull); spared != r.Spared {
 			r.Spared = spared
 			p.next.Retired[path] = r
 		}

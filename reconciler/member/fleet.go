@@ -79,6 +79,9 @@ type Options struct {
 	RetryMin, RetryMax time.Duration
 	// UserAgent of all requests, default "godwit".
 	UserAgent string
+	// May tells whether requests that could write may leave for a member at this moment; nil means that they always may.
+	// It is asked before each of them, must not wait, and may be called from many goroutines.
+	May func(member string) bool
 	// Tried receives what came of each attempt at an object, the reason being empty if it went well; nil means nobody.
 	// It must not wait, nor call the fleet.
 	Tried func(change apply.Change, reason string)
@@ -147,6 +150,8 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	members map[string]*member
+	leaving map[*member]bool          // not set any more, and still ending
+	assumed map[string]observe.Prober // of members that are not set yet
 	closed  bool
 }
 
@@ -159,6 +164,7 @@ func New(lookup Lookup, options Options) *Fleet {
 		applier: &apply.Applier{Fleet: options.Fleet, Migrate: options.Migrate},
 		changed: make(chan struct{}, 1),
 		members: map[string]*member{},
+		leaving: map[*member]bool{},
 	}
 }
 
@@ -174,6 +180,7 @@ func (f *Fleet) Set(desired map[string]Desired) {
 		if _, ok := desired[name]; !ok {
 			m.stop()
 			delete(f.members, name)
+			f.leaving[m] = true
 			f.notify()
 		}
 	}
@@ -186,7 +193,10 @@ func (f *Fleet) Set(desired map[string]Desired) {
 		m.set(desired[name])
 		if !m.started {
 			m.started = true
-			f.group.Go(m.run)
+			f.group.Go(func() {
+				defer f.left(m)
+				m.run()
+			})
 		}
 	}
 }
@@ -202,6 +212,36 @@ func (f *Fleet) Observe() decide.Observations {
 		}
 	}
 	return o
+}
+
+// left says that a member has ended.
+func (f *Fleet) left(m *member) {
+	f.mu.Lock()
+	delete(f.leaving, m)
+	f.mu.Unlock()
+	close(m.ended)
+}
+
+// Left waits until nothing is in work any more on members that were set and are not. The error is that of ctx.
+func (f *Fleet) Left(ctx context.Context) error {
+	f.mu.Lock()
+	leaving := slices.Collect(maps.Keys(f.leaving))
+	f.mu.Unlock()
+	for _, m := range leaving {
+		select {
+		case <-m.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Assume is Options.Probers for members that are set after it: others saw them so.
+func (f *Fleet) Assume(probers map[string]observe.Prober) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.assumed = probers
 }
 
 // Probers are those of the members, for the next fleet.

@@ -32,6 +32,7 @@ type member struct {
 	// readOnly is that of desired; the clients look at it, without the lock.
 	readOnly atomic.Bool
 	started  bool           // guarded by Fleet.mu
+	ended    chan struct{}  // closed when it has
 	tasks    sync.WaitGroup // objects in work
 	kick     chan struct{}  // the queue or the gate changed
 	probe    chan struct{}  // probe now
@@ -74,6 +75,10 @@ type gate struct {
 
 func newMember(f *Fleet, name string) *member {
 	ctx, cancel := context.WithCancel(context.Background())
+	prober, assumed := f.assumed[name]
+	if !assumed {
+		prober = f.options.Probers[name]
+	}
 	return &member{
 		Fleet:   f,
 		name:    name,
@@ -85,7 +90,8 @@ func newMember(f *Fleet, name string) *member {
 		probed:  make(chan struct{}, 1),
 		copies:  map[api.ID]*object{},
 		gate:    gate{closed: true},
-		prober:  f.options.Probers[name].With(*f.options.Thresholds),
+		ended:   make(chan struct{}),
+		prober:  prober.With(*f.options.Thresholds),
 		watches: map[schema.GroupVersionResource]*watching{},
 		dirty:   true,
 	}
@@ -201,7 +207,7 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 	case err != nil:
 		m.log.Warn("credentials cannot be read again, the last ones stay in use", "error", err)
 	case l == nil || version != l.version:
-		if l, err = newLink(config, version, m.options, m.throttled, m.readOnly.Load); err != nil {
+		if l, err = newLink(config, version, m.options, m.throttled, m.others); err != nil {
 			return failed(fmt.Errorf("make a client: %w", err)), nil, who
 		}
 		known = false
@@ -234,6 +240,11 @@ func (m *member) examine(cluster *clusterv1alpha1.Cluster, l *link, who identity
 		return failed(err), l, who
 	}
 	return result, l, found
+}
+
+// others tells whether it is for others to write to the member.
+func (m *member) others() bool {
+	return m.readOnly.Load() || m.options.May != nil && !m.options.May(m.name)
 }
 
 // learn takes in what the member said of itself. m.mu is held.

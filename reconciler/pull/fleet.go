@@ -26,6 +26,9 @@ const (
 	ReasonNeverUpdated = "ClusterStatusNeverUpdated"
 )
 
+// ErrNotYet is of a board that was not looked at itself yet.
+var ErrNotYet = errors.New("the reports were not listed yet")
+
 // Board is where agents report; a *store.Board is one.
 type Board interface {
 	List(ctx context.Context) (map[string]gitstate.Revision, error)
@@ -45,8 +48,22 @@ type FleetOptions struct {
 	Board Board
 	// Pushed has the members that are pushed to.
 	Pushed Reachable
-	// Branches is what the agents' branches begin with, for people.
+	// Branches is what the agents' branches begin with, for people; empty where it is no matter of branches.
 	Branches string
+	// Reported tells which members others report on; nil means those that are served by agents, and the next three are
+	// for who says otherwise.
+	Reported func(name string, d Desired) bool
+	// Branch is where the report of a member is on the board; nil means record.AgentBranch.
+	Branch func(member string) string
+	// Reporter is who reports, for people; empty means "agent".
+	Reporter string
+	// AnyAge: a first report counts however long ago it was made, as one that says the same is not made again.
+	AnyAge bool
+	// Beat is another one from time to time while whoever made the last report on a member lives and has nothing new to
+	// say; empty while nobody is known to. Nil means that a report that is new is all that tells.
+	Beat func(member string) string
+	// News receives when the board may have something new; nil means that nobody tells.
+	News <-chan struct{}
 	// Interval is how often the board is looked at, default 15s.
 	Interval time.Duration
 	// Lease is how long a member may be silent, default 2m.
@@ -84,10 +101,12 @@ type pulled struct {
 	problem  string            // why the newest report is none; empty if it is
 	refused  gitstate.Revision // of that
 	retry    time.Time         // when it is fetched again
-	silent   time.Duration     // since something new came, while we looked
-	alive    bool              // something new came, and within the lease
-	lapsed   bool              // nothing came for the lease
-	ready    metav1.Condition  // as of our clock
+	reporter string
+	beat     string           // as last heard
+	silent   time.Duration    // since something new came, while we looked
+	alive    bool             // something new came, and within the lease
+	lapsed   bool             // nothing came for the lease
+	ready    metav1.Condition // as of our clock
 	facts    decide.MemberFacts
 	dirty    bool
 }
@@ -105,6 +124,15 @@ func NewFleet(o FleetOptions) *Fleet {
 			*d.field = d.fallback
 		}
 	}
+	if o.Reported == nil {
+		o.Reported = func(_ string, d Desired) bool { return decide.DeliveryOf(d.Cluster) == decide.DeliveryPull }
+	}
+	if o.Branch == nil {
+		o.Branch = record.AgentBranch
+	}
+	if o.Reporter == "" {
+		o.Reporter = "agent"
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -120,13 +148,13 @@ func (f *Fleet) Set(desired map[string]Desired) {
 	pushed := make(map[string]Desired, len(desired))
 	f.mu.Lock()
 	for name, d := range desired {
-		if decide.DeliveryOf(d.Cluster) != decide.DeliveryPull {
+		if !f.o.Reported(name, d) {
 			pushed[name] = d
 			continue
 		}
 		m := f.members[name]
 		if m == nil {
-			m = &pulled{}
+			m = &pulled{reporter: f.o.Reporter}
 			f.members[name] = m
 			signal(f.kick)
 		}
@@ -136,7 +164,7 @@ func (f *Fleet) Set(desired map[string]Desired) {
 		m.desired, m.dirty = d, true
 	}
 	for name := range f.members {
-		if d, ok := desired[name]; !ok || decide.DeliveryOf(d.Cluster) != decide.DeliveryPull {
+		if _, mine := pushed[name]; mine || desired[name].Cluster == nil {
 			delete(f.members, name)
 		}
 	}
@@ -191,6 +219,7 @@ func (f *Fleet) Run(ctx context.Context) {
 			continue
 		case <-ticker.C():
 		case <-f.kick:
+		case <-f.o.News:
 		}
 		f.look(ctx)
 	}
@@ -211,15 +240,15 @@ func (f *Fleet) look(ctx context.Context) {
 	if f.o.Board != nil {
 		var err error
 		if at, err = f.o.Board.List(ctx); err != nil {
-			if !f.lost && ctx.Err() != context.Canceled {
-				f.o.Log.Warn("reports of agents cannot be looked for; members stay as they were last known", "error", err)
+			if !f.lost && ctx.Err() != context.Canceled && !errors.Is(err, ErrNotYet) {
+				f.o.Log.Warn("reports cannot be looked for; members stay as they were last known", "of", f.o.Reporter+"s", "error", err)
 			}
-			f.lost, f.looked = true, time.Time{} // nobody is silent while we do not listen
+			f.lost, f.looked = !errors.Is(err, ErrNotYet), time.Time{} // nobody is silent while we do not listen
 			return
 		}
 	}
 	if f.lost {
-		f.o.Log.Info("reports of agents can be looked for again")
+		f.o.Log.Info("reports can be looked for again", "of", f.o.Reporter+"s")
 		f.lost = false
 	}
 	now := f.o.Clock.Now()
@@ -239,7 +268,9 @@ func (f *Fleet) look(ctx context.Context) {
 		if m == nil {
 			continue
 		}
-		if post, ok := posts[name]; !ok || !f.take(name, m, post, now, &changed) {
+		post, ok := posts[name]
+		heard := f.hear(name, m, now, &changed)
+		if taken := ok && f.take(name, m, post, now, &changed); !taken && !heard {
 			changed = f.wait(name, m, passed, now) || changed
 		}
 	}
@@ -254,7 +285,7 @@ func (f *Fleet) moved(names []string, at map[string]gitstate.Revision, now time.
 	defer f.mu.Unlock()
 	var moved []string
 	for _, name := range names {
-		m, rev := f.members[name], at[record.AgentBranch(name)]
+		m, rev := f.members[name], at[f.o.Branch(name)]
 		switch {
 		case m == nil, rev == "", rev == m.revision:
 		case rev == m.refused && now.Before(m.retry):
@@ -274,7 +305,7 @@ func (f *Fleet) fetch(ctx context.Context, names []string, at map[string]gitstat
 	}
 	branches := make([]string, len(names))
 	for i, name := range names {
-		branches[i] = record.AgentBranch(name)
+		branches[i] = f.o.Branch(name)
 	}
 	got, err := f.o.Board.Fetch(ctx, branches...)
 	for i, name := range names {
@@ -301,7 +332,7 @@ func (f *Fleet) take(name string, m *pulled, post store.Post, now time.Time, cha
 	}
 	if err != nil {
 		if m.problem != err.Error() && !errors.Is(err, context.Canceled) {
-			f.o.Log.Warn("the report of an agent cannot be used", "member", name, "error", err)
+			f.o.Log.Warn("a report cannot be used", "member", name, "of", f.o.Reporter, "error", err)
 		}
 		m.problem, m.refused, m.retry = err.Error(), post.Revision, now.Add(again)
 		return false
@@ -310,7 +341,7 @@ func (f *Fleet) take(name string, m *pulled, post store.Post, now time.Time, cha
 	m.revision, m.problem, m.refused = post.Revision, "", ""
 	// That a report is there says nothing of when it was made. Until there is another one, that is left to the agent's
 	// clock: at worst a member that is gone is noticed one lease later.
-	if age := now.Sub(report.Time); first && !m.lapsed && (age > f.o.Lease || age < -f.o.Lease) {
+	if age := now.Sub(report.Time); !f.o.AnyAge && first && !m.lapsed && (age > f.o.Lease || age < -f.o.Lease) {
 		f.o.Log.Info("an agent's last report is old, or its clock is wrong; waiting for another one", "member", name, "time", report.Time)
 	} else {
 		m.alive, m.lapsed = true, false
@@ -335,6 +366,23 @@ func same(a, b *decoded) bool {
 	return true
 }
 
+// hear tells whether who made the last report still lives. f.mu is held.
+func (f *Fleet) hear(name string, m *pulled, now time.Time, changed *bool) bool {
+	if f.o.Beat == nil || m.report == nil {
+		return false
+	}
+	beat := f.o.Beat(name)
+	if beat == "" || beat == m.beat {
+		return false
+	}
+	m.beat, m.silent = beat, 0
+	if m.lapsed {
+		m.alive, m.lapsed = true, false
+		*changed = m.judge(now) || *changed
+	}
+	return true
+}
+
 // wait counts the silence of a member. f.mu is held.
 func (f *Fleet) wait(name string, m *pulled, passed time.Duration, now time.Time) (changed bool) {
 	if m.silent += passed; m.silent < f.o.Lease || m.lapsed {
@@ -342,10 +390,10 @@ func (f *Fleet) wait(name string, m *pulled, passed time.Duration, now time.Time
 	}
 	m.lapsed, m.alive = true, false
 	changed = m.judge(now)
-	if m.report == nil {
-		m.ready.Message += fmt.Sprintf(" to %s; run godwit agent --member %s in the member", f.o.Branches+record.AgentBranch(name), name)
+	if m.report == nil && f.o.Branches != "" {
+		m.ready.Message += fmt.Sprintf(" to %s; run godwit agent --member %s in the member", f.o.Branches+f.o.Branch(name), name)
 	}
-	f.o.Log.Warn("an agent is silent", "member", name, "message", m.ready.Message)
+	f.o.Log.Warn("nobody reports on a member any more", "member", name, "message", m.ready.Message)
 	return changed
 }
 
@@ -354,9 +402,9 @@ func (m *pulled) judge(now time.Time) (changed bool) {
 	next := metav1.Condition{}
 	switch {
 	case m.lapsed && m.report == nil:
-		next.Status, next.Reason, next.Message = metav1.ConditionUnknown, ReasonNeverUpdated, "no agent reported yet"
+		next.Status, next.Reason, next.Message = metav1.ConditionUnknown, ReasonNeverUpdated, "no "+m.reporter+" reported yet"
 	case m.lapsed:
-		next.Status, next.Reason, next.Message = metav1.ConditionUnknown, ReasonSilent, "the agent stopped reporting"
+		next.Status, next.Reason, next.Message = metav1.ConditionUnknown, ReasonSilent, "the "+m.reporter+" stopped reporting"
 	case m.alive:
 		next.Status, next.Reason, next.Message = m.report.Ready, m.report.Reason, m.report.Message
 	}
@@ -386,7 +434,7 @@ func (m *pulled) observe() decide.MemberFacts {
 	foreign := m.desired.RecordedUID != "" && r.UID != "" && r.UID != m.desired.RecordedUID
 	if foreign {
 		refused := decide.CopyFacts{Reason: decide.ReasonForeign, Message: fmt.Sprintf(
-			"the agent is in another cluster: its kube-system namespace has UID %s, recorded is %s; nothing is written until it is adopted", r.UID, m.desired.RecordedUID)}
+			"the %s is in another cluster: its kube-system namespace has UID %s, recorded is %s; nothing is written until it is adopted", m.reporter, r.UID, m.desired.RecordedUID)}
 		for id := range m.desired.Works {
 			facts.Copies[id] = refused
 		}
@@ -400,6 +448,12 @@ func (m *pulled) observe() decide.MemberFacts {
 	for id := range m.desired.Works {
 		if c, told := r.Copies[id]; told {
 			facts.Copies[id] = decide.CopyFacts{Applied: c.Applied, Live: c.Live, Health: c.Health, Reason: c.Reason, Message: c.Message}
+			if c.Tracked != "" {
+				if facts.Tracked == nil {
+					facts.Tracked = map[api.ID]string{}
+				}
+				facts.Tracked[id] = c.Tracked
+			}
 		}
 	}
 	for id, order := range m.desired.Retired {

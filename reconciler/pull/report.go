@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ const (
 	MaxObjects = 100_000
 	maxTotal   = 64 << 20 // of all files together
 	maxLive    = 64 << 10 // of an object as it is told
+	maxWhole   = MaxObject - maxMessage<<3
 	maxMessage = 1 << 10
 	maxAPIs    = 10_000
 )
@@ -93,6 +95,8 @@ type Copy struct {
 	// Live is what is told of the object; nil where it is not there, or too large: Health is by the built-in rules then.
 	Live   api.Object                  `json:"live,omitempty"`
 	Health workv1alpha2.ResourceHealth `json:"health,omitempty"`
+	// Tracked names the other delivery that holds the object for its own.
+	Tracked string `json:"tracked,omitempty"`
 }
 
 func (c Copy) id() api.ID {
@@ -110,6 +114,97 @@ func copyPath(id api.ID) string {
 	return copiesDir + strings.TrimSuffix(strings.TrimPrefix(record.WorkPath("m", id), "works/m"), ".yaml") + ".json"
 }
 
+// Encoding is a report by one of ourselves, who is not an agent. It is not changed.
+type Encoding struct {
+	Files map[string][]byte
+
+	seen   decide.MemberFacts
+	orders map[api.ID]Retired
+	whole  bool
+}
+
+// maxWholeTotal is of all objects of a member together: of a member that has more they are told as agents do.
+const maxWholeTotal = 32 << 20
+
+// Encode puts what is seen of a member into files. Objects are whole where they are not too large, so that what is made of
+// them does not depend on who saw them; but of Secrets nothing is told that could be a value. orders are what the member is
+// to lose. There is no time in it: equal facts are equal files. before is the last one of the member, nil if there is none:
+// what did not change since is not encoded again.
+func Encode(name string, seen decide.MemberFacts, orders map[api.ID]Retired, version string, before *Encoding) (*Encoding, error) {
+	e := &Encoding{seen: seen, orders: orders, whole: before == nil || before.whole}
+	if total, err := e.encode(name, version, before); err != nil || total <= maxWholeTotal || !e.whole {
+		return e, err
+	}
+	e.whole = false
+	_, err := e.encode(name, version, before)
+	return e, err
+}
+
+func (e *Encoding) encode(name, version string, before *Encoding) (total int, err error) {
+	few := e.seen
+	few.Copies = nil
+	r := reportOf(name, few, nil)
+	r.Version = version
+	if e.Files, err = r.encode(); err != nil {
+		return 0, err
+	}
+	for id := range e.seen.Copies {
+		file := copyPath(id)
+		if before != nil && before.whole == e.whole && before.has(e, id) {
+			e.Files[file] = before.Files[file]
+		} else {
+			text, err := json.Marshal(e.copy(id))
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", id, err)
+			}
+			e.Files[file] = append(text, '\n')
+		}
+		total += len(e.Files[file])
+	}
+	return total, nil
+}
+
+// copy is what is told of an object.
+func (e *Encoding) copy(id api.ID) Copy {
+	c := e.seen.Copies[id]
+	if e.whole && (id.Group != "" || id.Kind != "Secret") {
+		if text, err := json.Marshal(c.Live); err == nil && len(text) <= maxWhole {
+			told := copyOf(id, c, e.orders)
+			told.Live, told.Tracked = c.Live, cut(e.seen.Tracked[id])
+			return told
+		}
+	}
+	told := copyOf(id, c, e.orders)
+	told.Live, told.Health = tell(c.Live)
+	told.Tracked = cut(e.seen.Tracked[id])
+	return told
+}
+
+// has tells whether another encoding would tell the same of an object. Snapshots share what did not change.
+func (e *Encoding) has(o *Encoding, id api.ID) bool {
+	a, there := e.seen.Copies[id]
+	b := o.seen.Copies[id]
+	return there && a.Applied == b.Applied && a.Reason == b.Reason && a.Message == b.Message && a.Gone == b.Gone &&
+		reflect.ValueOf(a.Live).Pointer() == reflect.ValueOf(b.Live).Pointer() &&
+		e.seen.Tracked[id] == o.seen.Tracked[id] && e.orders[id].Since == o.orders[id].Since
+}
+
+// Heading reads the Ready condition out of the files of a report on a member.
+func Heading(tree fs.FS, name string) (status metav1.ConditionStatus, reason, message string, err error) {
+	text, err := fs.ReadFile(tree, headFile)
+	var h Head
+	if err == nil {
+		err = unmarshal(text, &h)
+	}
+	if err == nil {
+		err = h.check(name)
+	}
+	if err != nil {
+		return "", "", "", fmt.Errorf("%s: %w", headFile, err)
+	}
+	return h.Ready, h.Reason, h.Message, nil
+}
+
 // reportOf puts into words what a fleet of one member knows. orders are what the member is to lose.
 func reportOf(name string, seen decide.MemberFacts, orders map[api.ID]Retired) *Report {
 	r := &Report{
@@ -124,14 +219,20 @@ func reportOf(name string, seen decide.MemberFacts, orders map[api.ID]Retired) *
 		Copies: make(map[api.ID]Copy, len(seen.Copies)),
 	}
 	for id, c := range seen.Copies {
-		told := Copy{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Applied: c.Applied, Reason: c.Reason, Message: cut(c.Message)}
-		if order, retired := orders[id]; retired && c.Gone {
-			told.Gone = order.Since
-		}
+		told := copyOf(id, c, orders)
 		told.Live, told.Health = tell(c.Live)
 		r.Copies[id] = told
 	}
 	return r
+}
+
+// copyOf is what is told of an object besides how it is.
+func copyOf(id api.ID, c decide.CopyFacts, orders map[api.ID]Retired) Copy {
+	told := Copy{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name, Applied: c.Applied, Reason: c.Reason, Message: cut(c.Message)}
+	if order, retired := orders[id]; retired && c.Gone {
+		told.Gone = order.Since
+	}
+	return told
 }
 
 // tell is what is told of a live object: who it is, its status, and its spec but for what its pods are made of. Where
@@ -418,7 +519,7 @@ func (c *Copy) check(file string) error {
 	switch {
 	case copyPath(c.id()) != file:
 		return fmt.Errorf("%s %.64q belongs into another file", c.Kind, c.Name)
-	case !optional(hashForm, c.Applied), !optional(reasonForm, c.Reason), !text(c.Message), c.Gone < 0:
+	case !optional(hashForm, c.Applied), !optional(reasonForm, c.Reason), !text(c.Message), !text(c.Tracked), c.Gone < 0:
 		return errors.New("applied, reason, message or gone has not its form")
 	case c.Health != "" && !slices.Contains(healths, c.Health):
 		return fmt.Errorf("health is %.64q", c.Health)
