@@ -12,6 +12,10 @@
 // it should be or because the history was rewritten; and Trust does the same for the state branch.
 // The process may die between any two steps: the next start reads the state branch and goes on.
 //
+// Of several replicas one runs the passes, and hands what it could not push to the next one: see Keeper. With Shards the
+// others serve a part of the members each. They decide nothing: Follow brings the state in force that the leader told of,
+// once it is on the remote or kept, with the values of Secrets rendered again from the source that was decided on.
+//
 // One goroutine runs the passes. It leaves what to decide to decide, Git to gitstate, and members to
 // the fleet, which works on its own and reports by Changed.
 package reconciler

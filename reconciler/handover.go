@@ -37,17 +37,30 @@ type pushed struct {
 }
 
 // Follow keeps the local clones of source and state branch up to date until ctx ends, so that this replica can lead
-// at once, and with what it has if the remotes are away by then. It decides nothing.
+// at once, and with what it has if the remotes are away by then. It decides nothing. With Shards it carries out what the
+// leader decided on the members that are its own.
 func (r *Reconciler) Follow(ctx context.Context) {
 	poll := r.Clock.NewTicker(r.PollInterval)
 	defer poll.Stop()
-	for {
-		r.follow(ctx)
+	var heads <-chan struct{}
+	if r.Shards != nil {
+		heads = r.Shards.Heads()
+	}
+	for told := false; ; {
+		if !told {
+			r.follow(ctx)
+		}
+		if r.Shards != nil && ctx.Err() == nil {
+			r.serve(ctx)
+		}
+		told = false
 		select {
 		case <-ctx.Done():
 			return
 		case <-poll.C():
 		case <-r.Hints:
+		case <-heads:
+			told = true
 		}
 	}
 }
@@ -62,6 +75,7 @@ func (r *Reconciler) follow(ctx context.Context) {
 		err = tree.Offline
 	}
 	r.standing(ctx, "state", "the state branch", err)
+	r.tree = tree
 	if missing == nil && err == nil {
 		r.ready.Store(true)
 	}
@@ -85,6 +99,7 @@ func (r *Reconciler) start(ctx context.Context) error {
 			return err
 		}
 		r.took = true
+		r.behind.Store(nil) // who leads is at the head
 	}
 	return r.meet(ctx)
 }

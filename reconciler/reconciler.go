@@ -69,6 +69,18 @@ type Webhooks interface {
 	Changed() <-chan struct{}
 }
 
+// Shards are the replicas that members are divided over, of which one leads.
+type Shards interface {
+	// Tell has the others carry out the state at a head, which they can read.
+	Tell(head gitstate.Revision)
+	// Told is the head that the leader told last; empty while that is not known.
+	Told() gitstate.Revision
+	// Heads receives after Told became another one.
+	Heads() <-chan struct{}
+	// Serve replaces what members should hold, for those that are ours; it never blocks.
+	Serve(desired map[string]Desired)
+}
+
 // Config is what a Reconciler needs.
 type Config struct {
 	Source  Source
@@ -87,6 +99,8 @@ type Config struct {
 	// CutOff says why we know ourselves to be cut off from the world, empty where we do not; nil means
 	// that nobody can tell.
 	CutOff func() string
+	// Shards divide the members over replicas; nil means that who leads serves them all. Fleet is one of its ends then.
+	Shards Shards
 	// Keeper keeps what is not pushed for the next leader; nil means that there is none.
 	Keeper Keeper
 	// Reopen closes Store and opens it anew, after its clone turned out to be damaged; nil means that
@@ -142,6 +156,7 @@ type Reconciler struct {
 	log  *slog.Logger // Log, which says in addition which pass it is
 	memo *decide.Memo
 	handover
+	serving serving
 
 	snapshot gitstate.Snapshot
 	followed string // what the record had in force when snapshot was let in
@@ -159,6 +174,7 @@ type Reconciler struct {
 
 	activity atomic.Pointer[Activity]
 	ready    atomic.Bool
+	behind   atomic.Pointer[time.Time] // since when what the leader decided cannot be read; nil where it can
 
 	dropped map[string]record.Work          // by people, until the next commit
 	edited  map[record.BindingKey]time.Time // likewise
@@ -341,6 +357,9 @@ func (r *Reconciler) pass(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	r.At("pass.kept")
+	if r.Shards != nil {
+		r.Shards.Tell(r.tree.Head)
+	}
 	r.doing(Deciding)
 	r.act(decision)
 	r.At("pass.acted")
@@ -575,7 +594,7 @@ func (r *Reconciler) decide(ctx context.Context) (*decide.Decision, decide.Obser
 		seen.CutOff = r.CutOff()
 	}
 	in := decide.Input{
-		Source: r.snapshot, Refused: r.refused, Past: r.past(ctx), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
+		Source: r.snapshot, Refused: r.refused, Past: r.past(ctx, r.state, r.snapshot), Previous: r.state, Dropped: r.dropped, Edited: r.edited, Seen: seen,
 		Now: r.Clock.Now(), Options: r.Options, Memo: r.memo,
 	}
 	if r.Webhooks != nil {
@@ -613,11 +632,11 @@ func (r *Reconciler) registered() <-chan struct{} {
 
 // past opens the earlier commits that the state refers to. One that cannot be opened is left out,
 // and decide then removes nothing on its account.
-func (r *Reconciler) past(ctx context.Context) map[string]fs.FS {
+func (r *Reconciler) past(ctx context.Context, state *record.State, now gitstate.Snapshot) map[string]fs.FS {
 	past := map[string]fs.FS{}
-	for _, commit := range r.state.SourceCommits() {
-		if commit == string(r.snapshot.Revision) {
-			past[commit] = r.snapshot.FS
+	for _, commit := range state.SourceCommits() {
+		if commit == string(now.Revision) {
+			past[commit] = now.FS
 			continue
 		}
 		snapshot, err := r.Source.At(ctx, commit)

@@ -232,7 +232,9 @@ func (f *fakeFleet) signal() {
 
 func (f *fakeFleet) Changed() <-chan struct{} { return f.changed }
 
-var served = []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}}}
+var served = []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{
+	{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}, {Name: "services", Kind: "Service"},
+}}}
 
 func (f *fakeFleet) Observe() decide.Observations {
 	f.mu.Lock()

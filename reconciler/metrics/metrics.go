@@ -23,6 +23,8 @@ type Options struct {
 	Version string
 	// Stats give figures of members; nil means none.
 	Stats func() map[string]member.Stats
+	// Replicas is the number of those that members are divided over; nil means that they are not.
+	Replicas func() int
 	// Packs is the number of packs of the state branch's clone; nil means not known.
 	Packs func() (int, error)
 }
@@ -173,6 +175,8 @@ var (
 	up          = gauge("godwit_member_up", "1 if the member is ready.", "member")
 	success     = gauge("godwit_member_last_success_timestamp_seconds", "When the member last answered well.", "member")
 	queue       = gauge("godwit_apply_queue_depth", "Objects of the member that are due or in work.", "member")
+	members     = gauge("godwit_members_served", "Members that this process observes and applies to.")
+	replicas    = gauge("godwit_replicas", "Replicas that members are divided over.")
 	retries     = gauge("godwit_git_push_retries_total", "Pushes of the state branch that failed and are tried again.")
 	unpushed    = gauge("godwit_git_unpushed_commits", "Commits of the state branch that the remote does not have.")
 	packs       = gauge("godwit_state_packs", "Packs in the clone of the state branch.")
@@ -181,7 +185,7 @@ var (
 
 // Describe is of prometheus.Collector.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{bindings, evictions, oldestTimer, braked, held, findings, pending, up, success, queue, retries, unpushed, packs, fetched} {
+	for _, d := range []*prometheus.Desc{bindings, evictions, oldestTimer, braked, held, findings, pending, up, success, queue, members, replicas, retries, unpushed, packs, fetched} {
 		out <- d
 	}
 }
@@ -199,6 +203,12 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		if n, err := m.o.Packs(); err == nil {
 			send(packs, float64(n))
 		}
+	}
+	if m.o.Replicas != nil {
+		send(replicas, float64(m.o.Replicas()))
+	}
+	if m.o.Stats != nil { // of a replica that does not lead, too
+		m.served(send)
 	}
 	m.mu.Lock()
 	f := m.last
@@ -225,10 +235,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	if !f.fetched.IsZero() {
 		send(fetched, seconds(f.fetched))
 	}
-	if m.o.Stats == nil {
-		return
-	}
-	for name, s := range m.o.Stats() {
+}
+
+// served sends the figures of the members that this process serves.
+func (m *Metrics) served(send func(d *prometheus.Desc, value float64, labels ...string)) {
+	all := m.o.Stats()
+	send(members, float64(len(all)))
+	for name, s := range all {
 		send(queue, float64(s.Queue), name)
 		if !s.LastSuccess.IsZero() {
 			send(success, seconds(s.LastSuccess), name)
