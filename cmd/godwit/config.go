@@ -68,7 +68,10 @@ type Config struct {
 		Context    string `mapstructure:"context"`
 	} `mapstructure:"management"`
 	LeaderElection electionConfig `mapstructure:"leaderElection"`
-	Clusters       struct {
+	Sharding       struct {
+		Enabled bool `mapstructure:"enabled"`
+	} `mapstructure:"sharding"`
+	Clusters struct {
 		ArgoCD           bool          `mapstructure:"argocd"`
 		Namespaces       []string      `mapstructure:"namespaces"`
 		ExecCommands     []string      `mapstructure:"execCommands"`
@@ -222,7 +225,8 @@ var settings = map[string]any{
 	"management.kubeconfig": "", "management.context": "",
 	"leaderElection.enabled": false, "leaderElection.namespace": "", "leaderElection.name": "godwit", "leaderElection.identity": "",
 	"leaderElection.leaseDuration": "15s", "leaderElection.renewDeadline": "10s", "leaderElection.retryPeriod": "2s",
-	"clusters.argocd": false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
+	"sharding.enabled": false,
+	"clusters.argocd":  false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
 	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "", "source.verify.limits": []any{},
 	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
 	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
@@ -442,6 +446,8 @@ func (c *Config) check() error {
 		return errors.New("state.signingKeyPassphraseFile: there is no state.signingKey that it could open")
 	case c.LeaderElection.Enabled && c.LeaderElection.problem() != "":
 		return fmt.Errorf("leaderElection: %s", c.LeaderElection.problem())
+	case c.Sharding.Enabled && !c.LeaderElection.Enabled:
+		return errors.New("sharding.enabled: members are divided over replicas of which one leads; set leaderElection.enabled, too")
 	case c.Agent.LeaseDuration < 2*(c.Agent.Heartbeat+c.Agent.PollInterval):
 		return fmt.Errorf("agent.leaseDuration: %s is less than twice agent.heartbeat and agent.pollInterval together, %s: one report that comes late would make a member Unknown",
 			c.Agent.LeaseDuration, 2*(c.Agent.Heartbeat+c.Agent.PollInterval))
@@ -555,7 +561,7 @@ func isBare(dir string) bool {
 // options are the settings that decisions depend on.
 func (c *Config) options() decide.Options {
 	o := decide.Options{
-		DefaultNamespace: c.Source.DefaultNamespace, Projects: c.projects, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
+		Shared: c.Sharding.Enabled, DefaultNamespace: c.Source.DefaultNamespace, Projects: c.projects, Fleet: c.Fleet, CompatKarmada: c.Compat == "karmada",
 		Namespaces: decide.NamespaceMode(c.Namespaces), MaxDeletePercent: c.Safety.MaxDeletePercent,
 		Delivery: decide.Delivery(c.Delivery), KeepInstanceLabel: !c.Tracking.StripInstanceLabel,
 		StatusInterval: c.State.StatusInterval, SourceBranch: c.Source.Branch, SourcePath: c.Source.Path, Version: version,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
 	"github.com/godwit-gitops/godwit/reconciler/lead"
 	"github.com/godwit-gitops/godwit/reconciler/registry"
@@ -39,26 +40,35 @@ func (c *electionConfig) problem() string {
 	return ""
 }
 
-// election is over a Lease of the management cluster; nil if there is none to hold.
-func (c *Config) election(log *slog.Logger) (*lead.Election, *lead.Keeper, error) {
-	if !c.LeaderElection.Enabled {
-		return nil, nil, nil
-	}
+// place is where the Lease is, and who we are there.
+func (c *Config) place(log *slog.Logger) (*rest.Config, lead.Options, error) {
 	config, own, err := registry.Management(c.Management.Kubeconfig, c.Management.Context)
 	if err == nil && config == nil {
 		err = errors.New("leaderElection.enabled is set, and there is no management cluster: set management.kubeconfig, or run in it")
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, lead.Options{}, err
 	}
 	identity := c.LeaderElection.Identity
 	if identity == "" {
 		if identity, err = os.Hostname(); err != nil {
-			return nil, nil, fmt.Errorf("leaderElection.identity is not set: %w", err)
+			return nil, lead.Options{}, fmt.Errorf("leaderElection.identity is not set: %w", err)
 		}
 	}
-	return lead.New(config, lead.Options{
+	return config, lead.Options{
 		Namespace: cmp.Or(c.LeaderElection.Namespace, own), Name: c.LeaderElection.Name, Identity: identity, Log: log,
 		Duration: c.LeaderElection.LeaseDuration, RenewDeadline: c.LeaderElection.RenewDeadline, RetryPeriod: c.LeaderElection.RetryPeriod,
-	})
+	}, nil
+}
+
+// election is over a Lease of the management cluster; nil if there is none to hold.
+func (c *Config) election(log *slog.Logger) (*lead.Election, *lead.Keeper, error) {
+	if !c.LeaderElection.Enabled {
+		return nil, nil, nil
+	}
+	config, o, err := c.place(log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lead.New(config, o)
 }

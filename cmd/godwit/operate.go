@@ -41,8 +41,12 @@ func (c *Config) measure(k *lasting) {
 	if c.Server.Address == "" || k.metrics != nil {
 		return
 	}
+	var replicas func() int
+	if c.Sharding.Enabled {
+		replicas = func() int { return k.replica.Size() }
+	}
 	k.metrics = metrics.New(metrics.Options{
-		Version: version, Packs: func() (int, error) { return pack.Count(c.stateDir()) },
+		Version: version, Replicas: replicas, Packs: func() (int, error) { return pack.Count(c.stateDir()) },
 		Stats: func() map[string]member.Stats {
 			if l := k.loop.Load(); l != nil {
 				return l.fleet.Stats()

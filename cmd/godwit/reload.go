@@ -37,6 +37,7 @@ func (s *service) run(ctx context.Context, c *Config) (err error) {
 	if s.lasting, err = c.lasting(s.log); err != nil {
 		return err
 	}
+	defer s.takePart(ctx)()
 	l, err := c.loopIn(ctx, s.lasting, s.log, nil)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (s *service) run(ctx context.Context, c *Config) (err error) {
 			end(err)
 		}
 	}, func(leading context.Context) error {
-		err := s.each(ctx, leading, (*loop).Run)
+		err := s.each(ctx, leading, (*loop).lead)
 		l := s.loop.Load()
 		if errors.Is(context.Cause(leading), lead.ErrLost) {
 			l.stopTime = s.election.Grace() // somebody else may lead after it
@@ -78,6 +79,14 @@ func (s *service) run(ctx context.Context, c *Config) (err error) {
 func (l *loop) standBy(ctx context.Context) error {
 	l.Follow(ctx)
 	return nil
+}
+
+// lead decides.
+func (l *loop) lead(ctx context.Context) error {
+	if l.shards != nil {
+		defer l.shards.Lead(ctx)()
+	}
+	return l.Run(ctx)
 }
 
 // each does something with the loop, and with the next one whenever the configuration changed, until ctx ends. What

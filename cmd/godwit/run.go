@@ -28,6 +28,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/metrics"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/reconciler/shard"
 	"github.com/godwit-gitops/godwit/reconciler/webhook"
 	"github.com/godwit-gitops/godwit/render"
 )
@@ -107,6 +108,7 @@ type loop struct {
 	closers  []func()
 	closing  sync.Once
 	fleet    *member.Fleet
+	shards   *shard.Fleet // nil: who leads serves all members
 	// stopFleet begins nothing more on members, and waits for what is in work.
 	stopFleet func()
 }
@@ -116,6 +118,7 @@ type lasting struct {
 	election *lead.Election   // nil: nobody else leads
 	keeper   *lead.Keeper     // of the election
 	key      []byte           // for Secret values, which the replicas share; nil before it is known
+	replica  *shard.Replica   // nil: who leads serves all members
 	metrics  *metrics.Metrics // nil: nobody looks at them
 	hooks    atomic.Pointer[githook.Receiver]
 	loop     atomic.Pointer[loop] // the one that runs, or ran last
@@ -134,7 +137,10 @@ func (c *Config) lasting(log *slog.Logger) (*lasting, error) {
 		return nil, err
 	}
 	k.hooks.Store(hooks)
-	k.election, k.keeper, err = c.election(log)
+	if k.election, k.keeper, err = c.election(log); err != nil {
+		return nil, err
+	}
+	k.replica, err = c.replica(k, log)
 	return k, err
 }
 
@@ -161,6 +167,7 @@ func (c *Config) loop(ctx context.Context, log *slog.Logger, report func(reconci
 	if err != nil {
 		return nil, err
 	}
+	k.replica = nil // it serves all members, whoever else there is
 	return c.loopIn(ctx, k, log, report)
 }
 
@@ -209,10 +216,13 @@ func (c *Config) loopIn(ctx context.Context, k *lasting, log *slog.Logger, repor
 	}
 	fleetOptions := c.fleetOptions(log)
 	fleetOptions.Tried, fleetOptions.Probers = l.tried(), k.probers
+	if k.replica != nil {
+		fleetOptions.May = k.replica.May
+	}
 	l.fleet = member.New(clusters, fleetOptions)
 	l.stopFleet = sync.OnceFunc(func() { within(l.stopTime, l.fleet.Close) })
 	l.closers = append(l.closers, l.stopFleet)
-	agents, done, err := c.openAgents(l.fleet, log)
+	agents, done, err := c.openAgents(c.share(l, log), log)
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +259,9 @@ func (c *Config) loopIn(ctx context.Context, k *lasting, log *slog.Logger, repor
 	}
 	if k.election != nil {
 		config.Keeper = k.keeper
+	}
+	if l.shards != nil {
+		config.Shards = l.shards
 	}
 	l.Reconciler = reconciler.New(config)
 	return l, nil

@@ -40,7 +40,7 @@ func differ(at string, a, b reflect.Value, names *[]string) {
 
 // fixedSettings change with a restart alone: where the record is kept, who may write it, and what our marks say. Several
 // replicas read a new file at different times, and two of them would lead at once. The log is one for the process.
-var fixedSettings = []string{"dataDir", "fleet", "state.url", "state.branch", "leaderElection", "logFormat"}
+var fixedSettings = []string{"dataDir", "fleet", "state.url", "state.branch", "leaderElection", "sharding", "logFormat"}
 
 // fixed are the changed settings that take a restart.
 func (c *Config) fixed(next *Config) []string {
