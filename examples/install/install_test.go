@@ -674,6 +674,7 @@ func TestTheChartRefusesWhatCannotWork(t *testing.T) {
 		{"config: {source: {url: ''}}", "url"},
 		{"replica: 2", "replica"},
 		{"replicas: 0", "replicas"},
+		{"config: {sharding: {enabled: true}}", "leaderElection"},
 		{"{replicas: 2, persistence: {enabled: false}}", "leaderElection"},
 		{"{replicas: 2, config: {leaderElection: {enabled: true}}, persistence: {enabled: true}}", "persistence: one volume is for one replica"},
 		{"persistence: {enabled: false}", "what is not pushed goes with the pod"},
@@ -763,6 +764,30 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
+// TestSharding holds that replicas that members are divided over may do the same by the component and by the chart, and what
+// that is.
+func TestSharding(t *testing.T) {
+	files := shipped(t)
+	files["overlays/divided/kustomization.yaml"] = &fstest.MapFile{Data: []byte("resources: [../high-availability]\ncomponents: [../../sharding]\nnamespace: godwit-system\n")}
+	component := buildIn(t, files, "divided")
+	chart := charted(t, "godwit", valuesOf(t, "high-availability"), "config: {sharding: {enabled: true}}")
+	for name, all := range map[string][]object{"component": component, "chart": chart} {
+		more := slices.DeleteFunc(rules(all), func(row string) bool { return slices.Contains(rules(build(t, "high-availability")), row) })
+		want := []string{"godwit-system | leases.coordination.k8s.io | get, list, watch, create, update, delete", "godwit-system | secrets | get, list, watch, create, update, delete"}
+		if !slices.Equal(more, want) {
+			t.Errorf("%s: it may do %q besides, want %q", name, more, want)
+		}
+		for _, b := range of[*rbacv1.RoleBinding](all) {
+			if len(b.Subjects) != 1 || b.Subjects[0].Name != "godwit" || b.Subjects[0].Namespace != namespace {
+				t.Errorf("%s: %s is for %v", name, b.Name, b.Subjects)
+			}
+		}
+	}
+	if env := deployment(t, component).Spec.Template.Spec.Containers[0].Env; !slices.Contains(env, corev1.EnvVar{Name: "GODWIT_SHARDING_ENABLED", Value: "true"}) {
+		t.Errorf("nobody says that members are divided: %v", env)
+	}
+}
+
 // TestValuesOfTheChartAreUsed sets each value, and looks for it in what comes out.
 func TestValuesOfTheChartAreUsed(t *testing.T) {
 	base := "config: {source: {url: https://git.example.com/fleet.git}}"
@@ -778,6 +803,7 @@ func TestValuesOfTheChartAreUsed(t *testing.T) {
 		{"config: {clusters: {argocd: true}}", "namespaces:\n      - godwit-system\n      - argocd"},
 		{"config: {leaderElection: {enabled: true, name: lease}}", "resourceNames: [lease]"},
 		{"config: {leaderElection: {enabled: true}}", "resourceNames: [godwit]"},
+		{"config: {leaderElection: {enabled: true}, sharding: {enabled: true}}", "godwit-replicas"},
 		{"gitSecret: other", "secretName: other"},
 		{"persistence: {storageClassName: fast}", "storageClassName: fast"},
 		{"persistence: {size: 5Gi}", "storage: 5Gi"},

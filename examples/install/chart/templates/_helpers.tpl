@@ -24,6 +24,11 @@ labels:
 {{- if dig "leaderElection" "enabled" false .Values.config }}yes{{ end }}
 {{- end }}
 
+{{- /* Whether members are divided over replicas. */}}
+{{- define "godwit.divides" -}}
+{{- if dig "sharding" "enabled" false .Values.config }}yes{{ end }}
+{{- end }}
+
 {{- /* The name of the Lease. */}}
 {{- define "godwit.lease" -}}
 {{ dig "leaderElection" "name" .Release.Name .Values.config }}
