@@ -16,6 +16,7 @@
 //
 //   - No request that could write leaves for a member that is not in the replica's share at that moment.
 //   - An epoch is acknowledged once nothing is in work any more on members that were given up.
+//   - Beside a leader that knows nothing of shares, as while they are switched on or off, nobody serves a member.
 //   - A report is whole: what does not fit into one Secret is written before the one that names it.
 //   - Nobody takes a member for silent while the management cluster cannot be listened to, or while it changes hands and
 //     that takes no longer than the lease of reports. A replica that takes it over goes on with the Ready condition that

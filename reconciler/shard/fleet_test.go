@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -393,4 +396,61 @@ func TestALeaderThatComesBackTellsNothingOld(t *testing.T) {
 	}
 	a.fleet.Tell("one") // decided anew
 	c.eventually("d is told", func() bool { return d.fleet.Told() == "one" })
+}
+
+// While a process leads that knows nothing of shares, as while they are switched on, it serves all members, and nobody else any.
+func TestNobodyServesBesideALeaderThatServesAll(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	old := "old"
+	lease, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &old}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("nobody serves", func() bool { return len(a.local.names())+len(b.local.names()) == 0 })
+	for _, holder := range []string{"a", "old", "", "b"} {
+		lease.Spec.HolderIdentity = &holder
+		if lease, err = a.leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if holder == "old" {
+			c.eventually("nobody serves", func() bool { return len(a.local.names())+len(b.local.names()) == 0 })
+		} else {
+			c.divided(a, b)
+		}
+	}
+}
+
+// A leader that cannot serve yet is one of those that divide members, and serves none.
+func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6)
+	a := c.start("a", true)
+	c.divided(a)
+	holder := "late"
+	if _, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("nobody serves", func() bool { return len(a.local.names()) == 0 })
+	var ready atomic.Bool
+	late, err := New(c.server.RestConfig(), Options{
+		Namespace: "default", Name: "godwit", Identity: holder, Log: slog.New(slog.DiscardHandler), Ready: ready.Load, Leading: func() bool { return true },
+		Duration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); late.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	c.divided(a)
+	if a.Size() != 1 {
+		t.Errorf("%d replicas take part", a.Size())
+	}
+	ready.Store(true)
+	c.eventually("it takes part", func() bool { return a.Size() == 2 && late.Share().Name == holder })
 }

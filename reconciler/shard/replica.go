@@ -81,6 +81,7 @@ type Replica struct {
 	// Of Run alone:
 
 	own      *coordinationv1.Lease // as last written
+	enrolled bool
 	presence roster.Presence
 	said     map[string]bool
 }
@@ -203,6 +204,8 @@ func (r *Replica) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if r.o.Ready() {
 			r.renew(ctx)
+		} else if !r.enrolled {
+			r.enrol(ctx)
 		}
 		r.look(ctx)
 		timer := r.o.Clock.NewTimer(r.o.RetryPeriod)
@@ -303,6 +306,17 @@ func (r *Replica) judge() {
 	}
 }
 
+// enrol makes our Lease where there is none, and does not renew it: we are one of those that divide members, and cannot
+// serve any yet.
+func (r *Replica) enrol(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout())
+	defer cancel()
+	l := r.lease(r.leaseName())
+	l.Spec.HolderIdentity = &r.o.Identity
+	_, err := r.leases.Create(ctx, l, metav1.CreateOptions{})
+	r.enrolled = err == nil || apierrors.IsAlreadyExists(err)
+}
+
 // write writes our Lease, as it is by now.
 func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
@@ -319,7 +333,7 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	}
 	sent = r.o.Clock.Now()
 	next := r.own.DeepCopy()
-	if next.Spec.HolderIdentity == nil {
+	if next.Spec.RenewTime == nil {
 		next.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(sent))
 	}
 	next.Spec.HolderIdentity, next.Spec.RenewTime = &r.o.Identity, ptr.To(metav1.NewMicroTime(sent))
@@ -342,7 +356,11 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 // look reads the Leases and draws the consequences.
 func (r *Replica) look(ctx context.Context) {
 	asked := r.o.Clock.Now()
-	all, err := r.list(ctx)
+	leader, err := r.leader(ctx)
+	var all *coordinationv1.LeaseList
+	if err == nil {
+		all, err = r.list(ctx)
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -351,9 +369,13 @@ func (r *Replica) look(ctx context.Context) {
 		return
 	}
 	list := r.lease(r.rosterName())
+	foreign := leader != ""
 	renewals, epochs, marks := map[string]string{}, map[string]int64{}, map[string]string{}
 	for i := range all.Items {
 		l := &all.Items[i]
+		if l.Name != r.rosterName() && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == leader {
+			foreign = false
+		}
 		switch {
 		case l.Name == r.rosterName():
 			list = l
@@ -370,8 +392,14 @@ func (r *Replica) look(ctx context.Context) {
 	maps.DeleteFunc(marks, func(name string, _ string) bool { return dead(name) })
 	known, err := rosterOf(list)
 	r.once("what the leader wrote of the replicas cannot be used", "what the leader wrote of the replicas can be used again", err)
+	err = nil
+	if foreign {
+		err = fmt.Errorf("leader %s has no lease of a replica: sharding.enabled is not set there", leader)
+		known = roster.Roster{}
+	}
+	r.once("a process leads that serves all members itself, so that this one serves none", "members are divided again", err)
 	r.saw(known, gitstate.Revision(list.Annotations[annotationHead]), marks, asked)
-	if r.o.Leading() {
+	if r.o.Leading() && !foreign {
 		r.direct(ctx, list, known, epochs)
 		r.bury(ctx, all.Items, asked)
 	}
@@ -394,6 +422,20 @@ func (r *Replica) bury(ctx context.Context, leases []coordinationv1.Lease, asked
 			r.o.Log.Debug("the lease of a replica that is gone stays", "lease", l.Name, "error", err)
 		}
 	}
+}
+
+// leader is who holds the leader's Lease; empty if nobody does. One that is no replica like us serves all members.
+func (r *Replica) leader(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout()/2)
+	defer cancel()
+	l, err := r.leases.Get(ctx, r.o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return ptr.Deref(l.Spec.HolderIdentity, ""), nil
 }
 
 func (r *Replica) list(ctx context.Context) (*coordinationv1.LeaseList, error) {
