@@ -193,7 +193,7 @@ func (f *Fleet) Lead(ctx context.Context) (stop func()) {
 	watch := &observe.Watch{
 		Client:   f.o.Replica.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(f.o.Replica.o.Namespace),
 		Selector: labelReport + "=" + f.o.Replica.o.Name,
-		Timeout:  f.o.Replica.timeout(), RetryMin: f.o.Replica.o.RetryPeriod / 4, RetryMax: watchRetry, Clock: f.o.Clock,
+		Timeout:  listTime, RetryMin: f.o.Replica.o.RetryPeriod / 4, RetryMax: watchRetry, Clock: f.o.Clock,
 	}
 	group.Go(func() { watch.Run(ctx, f.board) })
 	group.Go(func() { f.reports.Run(ctx) })
@@ -272,6 +272,8 @@ func (f *Fleet) divide(ctx context.Context) {
 const (
 	// askTime is how long is waited for what others saw of members.
 	askTime = 3 * time.Second
+	// listTime is how long a page of reports may take.
+	listTime = 30 * time.Second
 	// postTime is how long reports may take that are written together.
 	postTime = 20 * time.Second
 	// hands is how many Secrets are read or written at a time.

@@ -97,7 +97,7 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = "application/json"
 	config.WarningHandlerWithContext = rest.NoWarnings{}
-	config.QPS, config.Burst = 100, 200
+	config.QPS = -1 // few requests are sent at a time: see hands
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
