@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/godwit-gitops/godwit/reconciler/credential"
+	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/registry"
 )
 
@@ -38,6 +39,11 @@ func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
 	config, namespaces, err := c.management()
 	if err != nil {
 		return nil, err
+	}
+	if config != nil {
+		if how := member.Exposed(config); how != "" {
+			log.Warn("others can listen to what is sent to the management cluster", "message", how)
+		}
 	}
 	return registry.New(registry.Options{
 		Config: config, Namespaces: namespaces, ArgoCD: c.managed(), Members: c.Clusters.ArgoCD,

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/godwit-gitops/godwit/api/address"
 )
 
 // Access is the way to an API server, credentials included.
@@ -149,8 +151,8 @@ func checkServer(key, server string) error {
 		return wrong(key, "must have no user, query or fragment")
 	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
 		return wrong(key, "has the scheme %q; credentials are sent over https alone", u.Scheme)
-	case LinkLocal(u.Hostname()):
-		return wrong(key, "is a link-local address, which no API server has")
+	case OutOfBounds(u.Hostname()):
+		return wrong(key, "is a link-local address, or another one that no API server has")
 	}
 	return nil
 }
@@ -164,8 +166,8 @@ func checkProxy(key, proxy string) error {
 		return wrong(key, "is no URL; write https://host:port")
 	case !slices.Contains(proxySchemes, u.Scheme):
 		return wrong(key, "has the scheme %q; it is one of %s", u.Scheme, strings.Join(proxySchemes, ", "))
-	case LinkLocal(u.Hostname()):
-		return wrong(key, "is a link-local address, which no proxy has")
+	case OutOfBounds(u.Hostname()):
+		return wrong(key, "is a link-local address, or another one that no proxy has")
 	}
 	return nil
 }
@@ -175,12 +177,9 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// LinkLocal tells whether host is an address at which clouds serve secrets of the machine to who asks.
-func LinkLocal(host string) bool {
+// OutOfBounds tells whether host is an address that credentials are never sent to. A name is none; what it resolves to is
+// looked at when a connection is made.
+func OutOfBounds(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	ip = ip.Unmap()
-	return ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsInterfaceLocalMulticast() || ip == netip.MustParseAddr("fd00:ec2::254")
+	return err == nil && address.OutOfBounds(ip)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ type link struct {
 	lists rest.Interface
 
 	transport http.RoundTripper
+	// exposed says how others can listen to what is sent there; empty means that they cannot.
+	exposed string
 
 	discovering sync.Mutex // one at a time
 }
@@ -70,7 +73,7 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	timed := lasting
 	timed.Timeout = o.RequestTimeout
 
-	l := &link{version: version, transport: plain.Transport}
+	l := &link{version: version, transport: plain.Transport, exposed: Exposed(config)}
 	lists, err := discovery.NewDiscoveryClientForConfigAndClient(config, plain)
 	if err != nil {
 		return nil, err
@@ -89,6 +92,26 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 		return nil, err
 	}
 	return l, nil
+}
+
+// Exposed says how whoever is between here and a server can read the credentials and answer in its place, as nothing of the
+// server is verified; empty means that TLS keeps that from happening, or that it is this machine.
+func Exposed(config *rest.Config) string {
+	where, _, err := rest.DefaultServerUrlFor(config)
+	switch {
+	case err != nil: // it is no way at all
+		return ""
+	case config.Insecure:
+		return "its certificate is not verified (insecure-skip-tls-verify, insecure); give its certificate authority instead"
+	case where.Scheme == "http" && !loopback(where.Hostname()):
+		return "it is asked over plain http; give its address with https"
+	}
+	return ""
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // stayOnHost follows no redirect to another host: credentials are sent with every request.

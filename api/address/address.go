@@ -1,0 +1,39 @@
+// Package address tells the addresses that no server of anybody's has.
+package address
+
+import "net/netip"
+
+// secrets are unicast addresses, besides the link-local ones, at which clouds hand a machine's credentials to whoever asks.
+var secrets = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // Amazon
+	netip.MustParseAddr("100.100.100.200"), // Alibaba
+	netip.MustParseAddr("168.63.129.16"),   // Azure
+}
+
+// nat64 is how addresses of IPv4 are reached where there is IPv6 alone.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// OutOfBounds tells whether nothing is ever to be asked of the address: link-local ones and a few more, where clouds keep
+// secrets of the machine, and those of no single machine. However an address of IPv4 is written, it is the same one.
+func OutOfBounds(ip netip.Addr) bool {
+	ip = plain(ip)
+	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return true
+	}
+	for _, s := range secrets {
+		if ip == s {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is the address without a zone, and that of IPv4 in it.
+func plain(ip netip.Addr) netip.Addr {
+	ip = ip.Unmap().WithZone("")
+	if nat64.Contains(ip) {
+		b := ip.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return ip
+}
