@@ -184,6 +184,7 @@ type projectConfig struct {
 	ClusterScoped  []string `mapstructure:"clusterScoped"`
 	Members        []string `mapstructure:"members"`
 	MemberSelector string   `mapstructure:"memberSelector"`
+	ServiceAccount string   `mapstructure:"serviceAccount"`
 }
 
 // remote opens a repository with the credentials.

@@ -91,6 +91,7 @@ func someState() *State {
 	}
 	id := api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "gone"}
 	r := NewRetired("kube02", id, at.Time, "TemplateDeleted", false)
+	r.ServiceAccount = "team/deployer"
 	s.Retired[r.Path()] = r
 	web := api.Object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"}}
 	text := EncodeObject(web)
@@ -356,6 +357,18 @@ func TestWorksTakenOutOfTheRecordKnowThatTheyAreToStay(t *testing.T) {
 	now.Retired[gone.Path()] = gone
 	if lost := before.Without(now); len(lost) > 0 {
 		t.Errorf("%v is retired already", lost)
+	}
+}
+
+func TestWhoRemovesAnObjectIsWritten(t *testing.T) {
+	before := someState()
+	now := before.Clone()
+	for path, r := range now.Retired {
+		r.ServiceAccount = "team/other"
+		now.Retired[path] = r
+	}
+	if files, err := Diff(before, now); err != nil || len(files) != len(now.Retired)+1 { // and state.yaml
+		t.Errorf("%d files are written, %v", len(files), err)
 	}
 }
 

@@ -164,6 +164,8 @@ type Retired struct {
 	// Spared: the deletion waits until another copy is known to work. It is set for members that take their
 	// deletions from here.
 	Spared bool `json:"spared,omitempty"`
+	// ServiceAccount is the one, as namespace/name, that the object was written as, and is deleted as; empty means our own.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
 }
 
 // ObjectRef names an object.
@@ -195,7 +197,7 @@ func NewRetired(member string, id api.ID, since time.Time, reason string, preser
 }
 
 func (r Retired) same(o Retired) bool {
-	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve && r.Spared == o.Spared
+	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve && r.Spared == o.Spared && r.ServiceAccount == o.ServiceAccount
 }
 
 // Path is the entry's file.

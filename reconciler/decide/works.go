@@ -103,7 +103,7 @@ func (w *works) renderer(template *manifest.Object) *work.Renderer {
 	of := w.projectOf(template)
 	r := w.renderers[of]
 	if r == nil {
-		r = &work.Renderer{Rules: w.rules, Overrides: w.input.reaching(of).overrides.value, Fleet: w.Options.Fleet, KeepInstance: w.Options.KeepInstanceLabel}
+		r = &work.Renderer{Rules: w.rules, Overrides: w.input.reaching(of).overrides.value, Fleet: w.Options.Fleet, Account: of.ServiceAccount(), KeepInstance: w.Options.KeepInstanceLabel}
 		w.renderers[of] = r
 	}
 	return r
