@@ -1,7 +1,12 @@
-// Package address tells the addresses that no server of anybody's has.
+// Package address tells the addresses that no server of anybody's has, and those that a list has.
 package address
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+)
 
 // secrets are unicast addresses, besides the link-local ones, at which clouds hand a machine's credentials to whoever asks.
 var secrets = []netip.Addr{
@@ -37,3 +42,15 @@ func plain(ip netip.Addr) netip.Addr {
 	}
 	return ip
 }
+
+// Listed tells whether the host of a URL is in a list of "host" and "host:port". An empty list has all of them.
+func Listed(u *url.URL, hosts []string) bool {
+	port := u.Port()
+	if port == "" {
+		port = ports[u.Scheme]
+	}
+	return len(hosts) == 0 || slices.Contains(hosts, u.Hostname()) || slices.Contains(hosts, net.JoinHostPort(u.Hostname(), port))
+}
+
+// ports are those of URLs that name none.
+var ports = map[string]string{"https": "443", "http": "80", "socks5": "1080"}

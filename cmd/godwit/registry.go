@@ -47,7 +47,7 @@ func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
 	}
 	return registry.New(registry.Options{
 		Config: config, Namespaces: namespaces, ArgoCD: c.managed(), Members: c.Clusters.ArgoCD,
-		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands}, Fallback: c.kubeconfig(), Logger: log,
+		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands, AllowedHosts: c.Clusters.AllowedHosts}, Fallback: c.kubeconfig(), Logger: log,
 	})
 }
 

@@ -333,7 +333,7 @@ func TestHostsThatAreListed(t *testing.T) {
 		"a.example.com": true, "a.example.com:1": true, "b.example.com": false, "b.example.com:8443": true, "c.example.com": true,
 		"c.example.com:8443": false, "example.com": false, "[::1]:5": true, "x.a.example.com": false,
 	} {
-		if got := a.allowed(&url.URL{Host: host}); got != want {
+		if got := a.allowed(&url.URL{Scheme: "https", Host: host}); got != want {
 			t.Errorf("allowed(%s) = %t, want %t", host, got, want)
 		}
 	}
