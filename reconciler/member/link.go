@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/godwit-gitops/godwit/reconciler/observe"
-	"github.com/godwit-gitops/godwit/render/work"
+	"github.com/godwit-gitops/godwit/render/project"
 )
 
 // A link is the clients made from one version of a member's credentials.
@@ -161,7 +161,7 @@ func (i impersonator) RoundTrip(r *http.Request) (*http.Response, error) {
 	if account == "" || reads(r) {
 		return i.next.RoundTrip(r)
 	}
-	namespace, name, err := work.ParseAccount(account)
+	namespace, name, err := project.ParseAccount(account)
 	if err != nil { // it is not for us to write it instead
 		discard(r)
 		return nil, err

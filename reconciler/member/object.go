@@ -15,6 +15,7 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/apply"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/render/project"
 	"github.com/godwit-gitops/godwit/render/work"
 )
 
@@ -166,7 +167,7 @@ func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool)
 	defer cancel()
 	where, account := client(l.objects, resource, id.Namespace), began.account()
 	if account != "" {
-		if _, _, err := work.ParseAccount(account); err != nil { // somebody edited the record
+		if _, _, err := project.ParseAccount(account); err != nil { // somebody edited the record
 			return apply.Outcome{Change: apply.Skipped, Live: began.facts.Live, Reason: decide.ReasonForbidden, Message: err.Error()}, true
 		}
 		ctx = as(ctx, account)

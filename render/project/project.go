@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/api"
-	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // Limits are a project as operators write it.
@@ -111,7 +110,7 @@ func Compile(projects []Limits) (*Set, error) {
 			}
 		}
 		if l.ServiceAccount != "" {
-			if _, _, err := work.ParseAccount(l.ServiceAccount); err != nil {
+			if _, _, err := ParseAccount(l.ServiceAccount); err != nil {
 				fail("serviceAccount", "%v", err)
 			}
 		}
@@ -319,4 +318,13 @@ func listed(words []string, none string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), n-most)
 	}
 	return strings.Join(words, ", ")
+}
+
+// ParseAccount takes "namespace/name" of a service account apart.
+func ParseAccount(text string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "", "", fmt.Errorf("%q is no service account; write namespace/name", text)
+	}
+	return namespace, name, nil
 }

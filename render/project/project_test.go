@@ -280,3 +280,16 @@ func TestServiceAccounts(t *testing.T) {
 		t.Error("there are accounts where there are no projects")
 	}
 }
+
+func TestParseAccount(t *testing.T) {
+	for text, good := range map[string]bool{
+		"a/b": true, "team-a/deployer.x": true,
+		"": false, "a": false, "/": false, "a/": false, "/b": false, "a/b/c": false, "a:b/c": false, "a/b:c": false, "A/b": false, "a.b/c": false,
+		"a/b\r\nX-Y: z": false, "a/*": false,
+	} {
+		namespace, name, err := project.ParseAccount(text)
+		if (err == nil) != good || good && namespace+"/"+name != text {
+			t.Errorf("ParseAccount(%q) = %q, %q, %v", text, namespace, name, err)
+		}
+	}
+}

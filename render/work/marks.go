@@ -1,11 +1,7 @@
 package work
 
 import (
-	"fmt"
 	"maps"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/godwit-gitops/godwit/api"
 )
@@ -120,15 +116,6 @@ func Owned(live api.Object, fleet string) bool {
 
 // AccountOf is the service account that an object's work is written as; empty means our own.
 func AccountOf(o api.Object) string { return metaText(o, "annotations", AnnotationAccount) }
-
-// ParseAccount takes "namespace/name" of a service account apart.
-func ParseAccount(text string) (namespace, name string, err error) {
-	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", "", fmt.Errorf("%q is no service account; write namespace/name", text)
-	}
-	return namespace, name, nil
-}
 
 // BindingOf is the binding that an object's mark names, empty if none does.
 func BindingOf(o api.Object) string { return metaText(o, "annotations", AnnotationBinding) }

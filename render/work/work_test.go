@@ -404,16 +404,3 @@ func TestTheAccountIsNotForTemplatesToSay(t *testing.T) {
 		t.Error("a Namespace that works need is somebody's")
 	}
 }
-
-func TestParseAccount(t *testing.T) {
-	for text, good := range map[string]bool{
-		"a/b": true, "team-a/deployer.x": true,
-		"": false, "a": false, "/": false, "a/": false, "/b": false, "a/b/c": false, "a:b/c": false, "a/b:c": false, "A/b": false, "a.b/c": false,
-		"a/b\r\nX-Y: z": false, "a/*": false,
-	} {
-		namespace, name, err := work.ParseAccount(text)
-		if (err == nil) != good || good && namespace+"/"+name != text {
-			t.Errorf("ParseAccount(%q) = %q, %q, %v", text, namespace, name, err)
-		}
-	}
-}
