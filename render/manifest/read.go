@@ -166,10 +166,13 @@ func (r *reader) walk(dir string, ig *ignores) {
 	if err != nil {
 		r.broken(dir, err)
 	}
-	if text, err := r.read(path.Join(dir, ignoreFile)); err == nil {
-		ig = parseIgnores(ig, dir, string(text))
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	text, err := r.read(path.Join(dir, ignoreFile))
+	if err == nil {
+		ig, err = parseIgnores(ig, dir, string(text))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.broken(path.Join(dir, ignoreFile), err)
+		return // whatever is here may be what nobody is to read
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
