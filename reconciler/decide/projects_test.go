@@ -432,6 +432,7 @@ func TestObjectsOfAProjectHaveItsServiceAccount(t *testing.T) {
 	const text = "metadata: {name: x, namespace: shop, annotations: {godwit.dev/service-account: kube-system/admin}}"
 	source := numbered(2) + everything + file("teams/pay/p.yaml", in("pay", configMap("p", "1"))) + file("ops.yaml", in("ops", configMap("o", "1")))
 	tenant := file("teams/shop/x.yaml", "apiVersion: v1\nkind: ConfigMap\n"+text+"\n", in("shop", configMap("z", "1")))
+	source += file("teams/shop/q.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: FederatedResourceQuota\nmetadata: {name: q, namespace: shop}\nspec: {overall: {cpu: 1}, staticAssignments: [{clusterName: m1, hard: {cpu: 1}}]}\n")
 	account := func(name, want string) {
 		t.Helper()
 		if has := strings.Contains(w.text(name), "service-account: "+want+"\n"); has != (want != "") || want == "" && strings.Contains(w.text(name), "service-account") {
@@ -441,6 +442,7 @@ func TestObjectsOfAProjectHaveItsServiceAccount(t *testing.T) {
 	w.push(source, tenant)
 	account("m1/shop/configmap_x", "shop/deployer")
 	account("m2/shop/configmap_z", "shop/deployer")
+	account("m1/shop/resourcequota_q", "shop/deployer")
 	account("m2/pay/configmap_p", "")
 	account("m1/ops/configmap_o", "")
 	account("m1/_cluster/namespace_shop", "")
