@@ -179,6 +179,14 @@ func TestOnlyNamedAccountsAreImpersonated(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "impersonate") {
 		t.Errorf("in all of the cluster: %s %v", text, err)
 	}
+	// Where others write, nobody is impersonated.
+	reader := e
+	reader.ReadOnly = true
+	for _, o := range reader.Access() {
+		if o.GetKind() == "Role" || o.GetName() == "shop" {
+			t.Errorf("who only reads gets %s %s", o.GetKind(), o.GetName())
+		}
+	}
 	// A namespace that another fleet made is not ours to remove either.
 	other := ours("v1", "Namespace", "", "shop", nil)
 	if _, err := c.Resource(resources["Namespace"]).Apply(t.Context(), "shop", other, metav1.ApplyOptions{FieldManager: "another", Force: true}); err != nil {
