@@ -2,10 +2,10 @@
 package address
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // secrets are unicast addresses, besides the link-local ones, at which clouds hand a machine's credentials to whoever asks.
@@ -49,7 +49,12 @@ func Listed(u *url.URL, hosts []string) bool {
 	if port == "" {
 		port = ports[u.Scheme]
 	}
-	return len(hosts) == 0 || slices.Contains(hosts, u.Hostname()) || slices.Contains(hosts, net.JoinHostPort(u.Hostname(), port))
+	host := u.Hostname()
+	at := host + ":" + port
+	if strings.Contains(host, ":") {
+		at = "[" + host + "]:" + port
+	}
+	return len(hosts) == 0 || slices.Contains(hosts, host) || slices.Contains(hosts, at)
 }
 
 // ports are those of URLs that name none.

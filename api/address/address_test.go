@@ -64,11 +64,11 @@ func TestNoSpellingGetsAround(t *testing.T) {
 }
 
 func TestListed(t *testing.T) {
-	hosts := []string{"a.example.com", "b.example.com:8443", "c.example.com:443", "d.example.com:80", "::1"}
+	hosts := []string{"a.example.com", "b.example.com:8443", "c.example.com:443", "d.example.com:80", "::1", "[::2]:6443"}
 	for at, want := range map[string]bool{
 		"https://a.example.com": true, "https://a.example.com:1": true, "https://b.example.com": false, "https://b.example.com:8443": true,
 		"https://c.example.com": true, "http://c.example.com": false, "http://d.example.com": true, "socks5://d.example.com": false,
-		"https://[::1]:5": true, "https://x.a.example.com": false, "https://a.example.com.evil": false, "https://u:a.example.com@evil": false, "https:": false,
+		"https://[::1]:5": true, "https://[::2]:6443": true, "https://[::2]": false, "https://x.a.example.com": false, "https://a.example.com.evil": false, "https://u:a.example.com@evil": false, "https:": false,
 	} {
 		u, err := url.Parse(at)
 		if err != nil {
