@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -369,6 +370,25 @@ func TestWhoRemovesAnObjectIsWritten(t *testing.T) {
 	}
 	if files, err := Diff(before, now); err != nil || len(files) != len(now.Retired)+1 { // and state.yaml
 		t.Errorf("%d files are written, %v", len(files), err)
+	}
+}
+
+func TestEqualWorksAreWrittenOnce(t *testing.T) {
+	next, asked := New(), 0
+	text := []byte("a: b\n")
+	for i := range 50 {
+		w := Work{Path: fmt.Sprintf("works/m%d/default/configmap_a.yaml", i), Member: fmt.Sprintf("m%d", i), Hash: canonical.Blob(text)}
+		w.Text = func() []byte { asked++; return slices.Clone(text) }
+		next.Works[w.Path] = w
+	}
+	files, err := Diff(New(), next)
+	if err != nil || len(files) < 50 || asked != 1 {
+		t.Errorf("%d files, whose text was made %d times, %v", len(files), asked, err)
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Path, "works/") && string(f.Data) != string(text) {
+			t.Errorf("%s is %q", f.Path, f.Data)
+		}
 	}
 }
 

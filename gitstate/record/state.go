@@ -241,13 +241,19 @@ func Diff(prev, next *State) ([]File, error) {
 		}
 	}
 	stay := 0
+	texts := map[Hash][]byte{} // one of each: most members have the same
 	for path, w := range next.Works {
 		old, ok := prev.Works[path]
 		if ok {
 			stay++
 		}
 		if !ok || old.Hash != w.Hash {
-			files = append(files, File{path, w.Text()})
+			text, had := texts[w.Hash]
+			if !had {
+				text = w.Text()
+				texts[w.Hash] = text
+			}
+			files = append(files, File{path, text})
 		}
 	}
 	if stay < len(prev.Works) { // there are many works, and most often all stay

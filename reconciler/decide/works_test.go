@@ -135,7 +135,7 @@ func TestOverridesDoNotMultiplyWithoutEnd(t *testing.T) {
 		w.source = gitstate.Snapshot{Revision: "c1", Branch: "main", FS: newTree(rendertest.Source(files))}
 		memo := decide.NewMemo()
 		d := w.next(nil, memo)
-		if again := w.next(nil, memo); len(again.Next.Works) != len(d.Next.Works) {
+		if again := w.next(d.Next, memo); len(again.Next.Works) != len(d.Next.Works) {
 			t.Errorf("%d works, and with a memo %d", len(d.Next.Works), len(again.Next.Works))
 		}
 		for path := range d.Next.Works {
