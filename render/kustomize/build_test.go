@@ -389,6 +389,8 @@ func TestBombsDoNotGoOff(t *testing.T) {
 		{"in the kustomization", ".", "== kustomization.yaml ==\n" + bomb(9), "aliases stand for more than"},
 		{"in an inline patch", ".", "== kustomization.yaml ==\nresources: [c.yaml]\npatches:\n- patch: |-\n" + indented + "\n== c.yaml ==\n" + configMap, "aliases stand for more than"},
 		{"in what contains itself", ".", "== kustomization.yaml ==\nresources: [c.yaml]\n== c.yaml ==\n" + configMap + "x: &a [*a]\n", "aliases stand for more than"},
+		{"of long text", ".", "== kustomization.yaml ==\nresources: [c.yaml]\npatches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"add\", \"path\": \"/z\", \"value\": 1}]'}]\n== c.yaml ==\n" +
+			configMap + "x: &x " + strings.Repeat("x", 1<<20) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*x, ", 3000), ", ") + "]\n", "aliases stand for more than"},
 		{"of kustomizations", "a0", chain.String(), "more than 2000 kustomizations"},
 		{"of levels", "a0", row.String(), "more than 50 kustomizations refer to each other in a row"},
 		{"of bytes", ".", "== kustomization.yaml ==\nresources: [c.yaml]\n== c.yaml ==\n#" + strings.Repeat("x", 5<<20), "more than 4194304 bytes"},

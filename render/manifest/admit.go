@@ -216,6 +216,12 @@ func (r *reader) items(u *Unit, list *Object, items []any) {
 	}
 }
 
+// Fits tells whether a value that aliases may have made large is one that a file could hold without them.
+func Fits(v any) bool {
+	left := maxBytes
+	return fits(v, maxDepth, &left)
+}
+
 // fits tells whether v is at most depth levels deep and not larger than left bytes, which it uses up.
 // Aliases make a small file large.
 func fits(v any, depth int, left *int) bool {

@@ -116,11 +116,17 @@ func Parse(name string, data []byte, o Options) Unit {
 	return r.units[0]
 }
 
+// Limits where Options names none.
+const (
+	maxBytes = 4 << 20
+	maxDepth = 256
+)
+
 func newReader(fsys fs.FS, o Options) *reader {
-	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<20)
+	o.MaxBytes = cmp.Or(o.MaxBytes, maxBytes)
 	o.MaxObjects = cmp.Or(o.MaxObjects, 100_000)
 	o.MaxTotal = cmp.Or(o.MaxTotal, 256<<20)
-	o.MaxDepth = cmp.Or(o.MaxDepth, 256)
+	o.MaxDepth = cmp.Or(o.MaxDepth, maxDepth)
 	return &reader{
 		fsys:           fsys,
 		Options:        o,
