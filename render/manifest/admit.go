@@ -55,7 +55,10 @@ func (r *reader) admit(u *Unit, o *Object) {
 		refuse(code, path, "%s", message)
 	}
 	const noManifest = "if this is no manifest, name the file in " + ignoreFile
-	if !fits(o.Content, r.MaxDepth, new(r.MaxBytes)) {
+	left := r.MaxBytes
+	fit := fits(o.Content, r.MaxDepth, &left)
+	r.written += r.MaxBytes - left
+	if !fit {
 		refuse("too-large", nil, "more than %d levels deep, or more than %d bytes with its aliases written out", r.MaxDepth, r.MaxBytes)
 		return
 	}

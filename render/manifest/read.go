@@ -53,7 +53,8 @@ type Options struct {
 	MaxBytes int
 	// MaxObjects limits the objects of the tree; 0 means 100,000.
 	MaxObjects int
-	// MaxTotal limits the bytes of all files of manifests together; 0 means 256 MiB.
+	// MaxTotal limits the bytes of all files of manifests together, or of the objects in them where these are
+	// larger; 0 means 256 MiB.
 	MaxTotal int
 	// MaxDepth limits mappings and lists within each other; 0 means 256.
 	MaxDepth int
@@ -65,7 +66,7 @@ type Options struct {
 // value is empty.
 type Cache struct {
 	units  map[string]Unit
-	sizes  map[string]int      // of files, in bytes
+	sizes  map[string]int      // of the units, in bytes
 	inputs map[string][]string // of build roots
 	placed map[*Object]*Object // by the object as read
 }
@@ -148,6 +149,7 @@ type reader struct {
 	vault          *sops.Vault      // what is encrypted in that unit
 	block          any              // what SOPS added to the List that is being read; nil if nothing
 	objects, bytes int              // of what was read
+	written        int              // bytes of the objects of the unit that is being read, aliases written out
 	over           bool             // there is more than may be: nothing else is read
 }
 
@@ -301,17 +303,18 @@ func (r *reader) file(name string) Unit {
 		blob := canonical.Blob(data)
 		hash = hex.EncodeToString(blob[:])
 		if u, ok := r.old.units[name]; ok && u.Hash == hash {
-			return r.keep(name, u, len(data))
+			return r.keep(name, u, r.old.sizes[name])
 		}
 	}
 	if r.bytes+len(data) > r.MaxTotal { // it would be given up anyway
 		r.bytes += len(data)
 		return Unit{Path: name, Broken: true}
 	}
-	return r.keep(name, r.parse(name, hash, data), len(data))
+	u := r.parse(name, hash, data)
+	return r.keep(name, u, max(len(data), r.written))
 }
 
-// keep takes a file of that size into the cache.
+// keep takes a unit of that size into the cache.
 func (r *reader) keep(name string, u Unit, size int) Unit {
 	r.new.units[name], r.new.sizes[name] = u, size
 	r.bytes += size
@@ -320,6 +323,7 @@ func (r *reader) keep(name string, u Unit, size int) Unit {
 
 // parse reads the documents of a file.
 func (r *reader) parse(name, hash string, data []byte) Unit {
+	r.written = 0
 	u := Unit{Path: name, Hash: hash}
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		data = nil
@@ -435,9 +439,10 @@ func (r *reader) build(root string) Unit {
 		}}}
 	}
 	if u, ok := r.old.units[root]; ok && u.Hash != "" && u.Hash == r.hashAll(r.old.inputs[root]) {
-		r.new.units[root], r.new.inputs[root] = u, r.old.inputs[root]
-		return u
+		r.new.inputs[root] = r.old.inputs[root]
+		return r.keep(root, u, r.old.sizes[root])
 	}
+	r.written = 0
 	u := Unit{Path: root}
 	seen := witness{r.fsys, map[string][]byte{}}
 	objects, inputs, err := r.Build(seen, root)
@@ -451,10 +456,12 @@ func (r *reader) build(root string) Unit {
 		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
 	}
 	r.more(&u)
-	if u.Hash = r.hashAll(inputs); u.Hash != "" {
-		r.new.units[root], r.new.inputs[root] = u, inputs
+	if u.Hash = r.hashAll(inputs); u.Hash == "" {
+		r.bytes += r.written
+		return u
 	}
-	return u
+	r.new.inputs[root] = inputs
+	return r.keep(root, u, r.written)
 }
 
 // buildFindings makes a finding of each error in err.

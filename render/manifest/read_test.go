@@ -461,6 +461,9 @@ func TestLimits(t *testing.T) {
 		{"levels, just", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: " + strings.Repeat("[", 255) + strings.Repeat("]", 255), Options{}, "a.yaml:1#1 A a\n"},
 		{"objects", object + "---\n" + object + "---\n" + object, Options{MaxObjects: 2}, "a.yaml: error: too-many-objects: more than 2 objects; nothing from here on is read\na.yaml is broken\nb.yaml is broken\n"},
 		{"bytes of all", "#" + strings.Repeat("#", len(object)) + "\n" + object, Options{MaxTotal: 142}, "a.yaml:2#1 A a\nb.yaml: error: too-large: more than 142 bytes of manifests; nothing from here on is read. Split the source, or name what is no manifest in .godwitignore\nb.yaml is broken\n"},
+		{"bytes of all objects", "{apiVersion: v1, kind: A, metadata: {name: a}, x: &x " + strings.Repeat("x", 100) + ", y: [*x, *x, *x, *x]}", Options{MaxTotal: 700}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
+		{"bytes of all objects, aliases written out", "{apiVersion: v1, kind: A, metadata: {name: a}, x: &x " + strings.Repeat("x", 100) + ", y: [*x, *x, *x, *x, *x, *x, *x]}", Options{MaxTotal: 700},
+			"a.yaml: error: too-large: more than 700 bytes of manifests; nothing from here on is read. Split the source, or name what is no manifest in .godwitignore\na.yaml is broken\nb.yaml is broken\n"},
 		{"bytes of all, just", object, Options{MaxTotal: 2 * len(object)}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
 		{"objects, just", object, Options{MaxObjects: 2}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
 	} {
@@ -919,6 +922,19 @@ func TestHostileYAMLCostsLittle(t *testing.T) {
 		const size = 1 << 15
 		if one, four := cost(size), cost(4*size); four > 10*one+(1<<20) || four > 4*size*1500 {
 			t.Errorf("%s: %d bytes cost %d, and four times as many %d", tc.name, size, one, four)
+		}
+	}
+}
+
+// What kustomizations build counts as well: they repeat what is in few files.
+func TestWhatIsBuiltCounts(t *testing.T) {
+	tree := fstest.MapFS{"a/kustomization.yaml": {Data: []byte("x")}, "b/kustomization.yaml": {Data: []byte("x")}, "c.yaml": {Data: []byte("{apiVersion: v1, kind: A, metadata: {name: a}}")}}
+	options := Options{Cache: &Cache{}, MaxTotal: 1000, Build: func(_ fs.FS, root string) ([]api.Object, []string, error) {
+		return []api.Object{{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": root}, "x": strings.Repeat("x", 600)}}, []string{root}, nil
+	}}
+	for _, how := range []string{"first", "with a cache"} {
+		if got := list(Read(tree, options)); !strings.Contains(got, "b: error: too-large: more than 1000 bytes of manifests") || !strings.Contains(got, "c.yaml is broken") {
+			t.Errorf("%s:\n%s", how, got)
 		}
 	}
 }
