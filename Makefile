@@ -65,6 +65,25 @@ golden: ## rewrite the golden files; read the diff before you commit it
 bench: ## the benchmarks, each beside its peer where there is one
 	$(GO) test -run '^$$' -bench . -benchtime 3x -benchmem ./gitstate/store ./gitstate/pack ./render/... ./reconciler/decide ./reconciler/observe ./reconciler/report ./api/... ./cmd/godwit
 
+# Both are pinned, as what they run is somebody else's; the database is not, as it is to be new. It is a module like any
+# other, so that no other host has to be reached. A binary is looked at: only what is linked into it counts.
+VULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VULNDB   ?= golang.org/x/vulndb@latest
+SBOM      = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+
+.PHONY: vulncheck
+vulncheck: build ## known vulnerabilities of what bin/godwit is made of
+	@db=$$(cd / && $(GO) mod download -json $(VULNDB) | sed -n 's/^\t"Dir": "\(.*\)",*$$/\1/p'); test -d "$$db" || { echo "no database: $(VULNDB) cannot be had"; exit 1; }; \
+	$(GO) run $(VULNCHECK) -db "file://$$db/data/osv" -mode binary bin/godwit
+
+.PHONY: sbom
+sbom: build ## bin/godwit.cdx.json, the modules that bin/godwit is made of (CycloneDX)
+	$(GO) run $(SBOM) bin -json -noserial -std -version $(VERSION) -output bin/godwit.cdx.json bin/godwit
+
+.PHONY: fips
+fips: ## build bin/godwit-fips with the validated cryptographic module of Go, FIPS 140-3
+	GOFIPS140=v1.0.0 $(GO) build -o bin/godwit-fips ./cmd/godwit
+
 .PHONY: lint fmt vet
 lint: fmt vet layers ## formatting, vet, layers
 fmt:

@@ -62,7 +62,7 @@ func desired(s *record.State, spared map[string]bool, rules *interpret.Interpret
 	for path, entry := range s.Retired {
 		if d, ok := all[entry.Cluster]; ok && !spared[path] {
 			id := entry.Object.ID()
-			d.Retired[id.Unversioned()] = apply.Retired{ID: id, Preserve: entry.Preserve, Since: entry.Since.Unix()}
+			d.Retired[id.Unversioned()] = apply.Retired{ID: id, Preserve: entry.Preserve, Since: entry.Since.Unix(), Account: entry.ServiceAccount}
 		}
 	}
 	return all

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,6 +49,7 @@ It follows its configuration file, and the files that are named there, as run do
 			}
 			log := logger(cmd, c)
 			member.BridgeKlog(log)
+			log.Debug("started", "version", version, "fips140", fips140.Enabled())
 			t := &tending{follower: follower{cmd: cmd, log: log}, member: name}
 			return t.run(cmd.Context(), c)
 		},

@@ -75,6 +75,7 @@ type Config struct {
 		ArgoCD           bool          `mapstructure:"argocd"`
 		Namespaces       []string      `mapstructure:"namespaces"`
 		ExecCommands     []string      `mapstructure:"execCommands"`
+		AllowedHosts     []string      `mapstructure:"allowedHosts"`
 		Kubeconfig       []string      `mapstructure:"kubeconfig"`
 		ProbeInterval    time.Duration `mapstructure:"probeInterval"`
 		ProbeTimeout     time.Duration `mapstructure:"probeTimeout"`
@@ -187,6 +188,7 @@ type projectConfig struct {
 	ClusterScoped  []string `mapstructure:"clusterScoped"`
 	Members        []string `mapstructure:"members"`
 	MemberSelector string   `mapstructure:"memberSelector"`
+	ServiceAccount string   `mapstructure:"serviceAccount"`
 }
 
 // remote opens a repository with the credentials.
@@ -226,7 +228,7 @@ var settings = map[string]any{
 	"leaderElection.enabled": false, "leaderElection.namespace": "", "leaderElection.name": "godwit", "leaderElection.identity": "",
 	"leaderElection.leaseDuration": "15s", "leaderElection.renewDeadline": "10s", "leaderElection.retryPeriod": "2s",
 	"sharding.enabled": false,
-	"clusters.argocd":  false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{},
+	"clusters.argocd":  false, "clusters.namespaces": []string{}, "clusters.execCommands": []string{}, "clusters.allowedHosts": []string{},
 	"source.rewrites": "refuse", "source.verify.mode": "", "source.verify.allowedSigners": "", "source.verify.openPGPKeys": []string{}, "source.verify.revokedKeys": "", "source.verify.limits": []any{},
 	"state.signingKey": "", "state.signingKeyPassphraseFile": "", "state.verify.mode": "", "state.verify.since": "",
 	"state.verify.allowedSigners": "", "state.verify.openPGPKeys": []string{}, "state.verify.revokedKeys": "",
@@ -486,9 +488,16 @@ func (c *Config) check() error {
 			return errors.New("clusters.execCommands: a command is empty; write it as the cluster Secrets do, such as argocd-k8s-auth")
 		}
 	}
-	for _, host := range c.Webhooks.AllowedHosts {
-		if host == "" || strings.ContainsAny(host, "/@?# ") {
-			return fmt.Errorf("webhooks.allowedHosts: %q is no host; write it like interpreter.example.com or interpreter.example.com:8443", host)
+	for _, list := range []struct {
+		key, example string
+		hosts        []string
+	}{
+		{"webhooks.allowedHosts", "interpreter.example.com", c.Webhooks.AllowedHosts}, {"clusters.allowedHosts", "kube02.example.com", c.Clusters.AllowedHosts},
+	} {
+		for _, host := range list.hosts {
+			if host == "" || strings.ContainsAny(host, "/@?# ") {
+				return fmt.Errorf("%s: %q is no host; write it like %[3]s or %[3]s:8443", list.key, host, list.example)
+			}
 		}
 	}
 	for _, d := range []struct {

@@ -90,7 +90,8 @@ func newJoin() *cobra.Command {
 		Short: "Make a cluster a member",
 		Long: `join makes a service account in a cluster, keeps its token in a Secret of the management cluster, and commits a
 Cluster manifest to the source. The account may read what godwit looks at, and write the kinds that the source uses now or
---kinds names, in every namespace; it is no administrator. When the source uses other kinds later, run join again.
+--kinds names, in every namespace; it is no administrator. It may impersonate the service accounts that projects name.
+When the source uses other kinds, or projects name other accounts later, run join again.
 
 It may be run again at any time: what is there is brought up to date, and what somebody else made is left alone.`,
 		Args: cobra.ExactArgs(1),
@@ -104,7 +105,7 @@ It may be run again at any time: what is there is brought up to date, and what s
 				return errors.New(problem)
 			}
 			j := join{enrolment: e, Config: c, name: name, kinds: kinds, server: server, manifest: named(name)}
-			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account(), Capacity: !noCapacity, Duration: duration}
+			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account(), Capacity: !noCapacity, Duration: duration, Impersonates: c.projects.ServiceAccounts()}
 			m := j.manifest
 			m.TypeMeta = metav1.TypeMeta{APIVersion: clusterv1alpha1.APIVersion, Kind: "Cluster"}
 			m.Spec = clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Push, Region: region, Provider: provider}
@@ -384,7 +385,7 @@ If something keeps the member, such as deletions that wait for "godwit approve",
 				return err
 			}
 			j := join{enrolment: e, Config: c, name: args[0]}
-			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account()}
+			j.enroll = registry.Enrolment{Namespace: e.namespace, Account: c.account(), Impersonates: c.projects.ServiceAccounts()}
 			err = j.leave(cmd.Context(), timeout)
 			return errors.Join(j.print(cmd, output), err)
 		},

@@ -27,8 +27,8 @@ func newRBAC() *cobra.Command {
 		Use:   "rbac [--member NAME]",
 		Short: "Print what godwit needs to be allowed in a member",
 		Long: `rbac prints a service account and what it needs to be allowed in a member, for the kinds that the source uses now: in
-every member, as a workload may move there. It asks no cluster. For a member with delivery: hydrate, where others write, it is
-to look alone.
+every member, as a workload may move there. It asks no cluster. Service accounts of projects it may impersonate. For a member
+with delivery: hydrate, where others write, it is to look alone.
 
 Apply it where "godwit clusters join" is not to be used, such as in a member with an agent:
   godwit rbac --member kube02 --account godwit-agent | kubectl --context kube02 apply -f -`,
@@ -38,7 +38,7 @@ Apply it where "godwit clusters join" is not to be used, such as in a member wit
 			if err != nil {
 				return err
 			}
-			e.Account, e.Capacity = cmp.Or(e.Account, c.account()), !noCapacity
+			e.Account, e.Capacity, e.Impersonates = cmp.Or(e.Account, c.account()), !noCapacity, c.projects.ServiceAccounts()
 			d, done, err := c.decideOnce(cmd.Context(), "")
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/godwit-gitops/godwit/reconciler/credential"
+	"github.com/godwit-gitops/godwit/reconciler/member"
 	"github.com/godwit-gitops/godwit/reconciler/registry"
 )
 
@@ -39,9 +40,14 @@ func (c *Config) openRegistry(log *slog.Logger) (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if config != nil {
+		if how := member.Exposed(config); how != "" {
+			log.Warn("others can listen to what is sent to the management cluster", "message", how)
+		}
+	}
 	return registry.New(registry.Options{
 		Config: config, Namespaces: namespaces, ArgoCD: c.managed(), Members: c.Clusters.ArgoCD,
-		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands}, Fallback: c.kubeconfig(), Logger: log,
+		Rules: credential.Rules{ExecCommands: c.Clusters.ExecCommands, AllowedHosts: c.Clusters.AllowedHosts}, Fallback: c.kubeconfig(), Logger: log,
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -57,6 +58,7 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 			}
 			log := logger(cmd, c)
 			member.BridgeKlog(log)
+			log.Debug("started", "version", version, "fips140", fips140.Enabled())
 			if once {
 				return c.once(cmd, log, timeout)
 			}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -91,6 +92,7 @@ func someState() *State {
 	}
 	id := api.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "default", Name: "gone"}
 	r := NewRetired("kube02", id, at.Time, "TemplateDeleted", false)
+	r.ServiceAccount = "team/deployer"
 	s.Retired[r.Path()] = r
 	web := api.Object{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "default"}}
 	text := EncodeObject(web)
@@ -356,6 +358,37 @@ func TestWorksTakenOutOfTheRecordKnowThatTheyAreToStay(t *testing.T) {
 	now.Retired[gone.Path()] = gone
 	if lost := before.Without(now); len(lost) > 0 {
 		t.Errorf("%v is retired already", lost)
+	}
+}
+
+func TestWhoRemovesAnObjectIsWritten(t *testing.T) {
+	before := someState()
+	now := before.Clone()
+	for path, r := range now.Retired {
+		r.ServiceAccount = "team/other"
+		now.Retired[path] = r
+	}
+	if files, err := Diff(before, now); err != nil || len(files) != len(now.Retired)+1 { // and state.yaml
+		t.Errorf("%d files are written, %v", len(files), err)
+	}
+}
+
+func TestEqualWorksAreWrittenOnce(t *testing.T) {
+	next, asked := New(), 0
+	text := []byte("a: b\n")
+	for i := range 50 {
+		w := Work{Path: fmt.Sprintf("works/m%d/default/configmap_a.yaml", i), Member: fmt.Sprintf("m%d", i), Hash: canonical.Blob(text)}
+		w.Text = func() []byte { asked++; return slices.Clone(text) }
+		next.Works[w.Path] = w
+	}
+	files, err := Diff(New(), next)
+	if err != nil || len(files) < 50 || asked != 1 {
+		t.Errorf("%d files, whose text was made %d times, %v", len(files), asked, err)
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Path, "works/") && string(f.Data) != string(text) {
+			t.Errorf("%s is %q", f.Path, f.Data)
+		}
 	}
 }
 

@@ -164,6 +164,8 @@ type Retired struct {
 	// Spared: the deletion waits until another copy is known to work. It is set where who deletes
 	// reads of it here.
 	Spared bool `json:"spared,omitempty"`
+	// ServiceAccount is the one, as namespace/name, that the object was written as, and is deleted as; empty means our own.
+	ServiceAccount string `json:"serviceAccount,omitempty"`
 }
 
 // ObjectRef names an object.
@@ -195,7 +197,7 @@ func NewRetired(member string, id api.ID, since time.Time, reason string, preser
 }
 
 func (r Retired) same(o Retired) bool {
-	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve && r.Spared == o.Spared
+	return r.Cluster == o.Cluster && r.Object == o.Object && r.Since.Equal(&o.Since) && r.Reason == o.Reason && r.Preserve == o.Preserve && r.Spared == o.Spared && r.ServiceAccount == o.ServiceAccount
 }
 
 // Path is the entry's file.
@@ -239,13 +241,19 @@ func Diff(prev, next *State) ([]File, error) {
 		}
 	}
 	stay := 0
+	texts := map[Hash][]byte{} // one of each: most members have the same
 	for path, w := range next.Works {
 		old, ok := prev.Works[path]
 		if ok {
 			stay++
 		}
 		if !ok || old.Hash != w.Hash {
-			files = append(files, File{path, w.Text()})
+			text, had := texts[w.Hash]
+			if !had {
+				text = w.Text()
+				texts[w.Hash] = text
+			}
+			files = append(files, File{path, text})
 		}
 	}
 	if stay < len(prev.Works) { // there are many works, and most often all stay

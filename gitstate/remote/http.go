@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	reserved "github.com/godwit-gitops/godwit/api/address"
 )
 
 // httpBackend speaks smart HTTP. One is shared by all sessions of a remote, so connections are kept.
@@ -86,13 +88,13 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// dialer refuses link-local addresses: clouds serve a machine's credentials there.
+// dialer refuses addresses where clouds serve a machine's credentials, whatever name they were found by.
 var dialer = &net.Dialer{
 	KeepAlive: 30 * time.Second,
-	Control: func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err == nil && at.Addr().Unmap().IsLinkLocalUnicast() {
-			return fmt.Errorf("%s is a link-local address, which no repository has", at.Addr())
+	Control: func(_, to string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(to)
+		if err == nil && reserved.OutOfBounds(at.Addr()) {
+			return fmt.Errorf("%s is a link-local address, or another one that no repository has", at.Addr())
 		}
 		return nil
 	},

@@ -5,14 +5,18 @@ import (
 	"compress/zlib"
 	"context"
 	"crypto/sha1"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -320,6 +324,36 @@ func TestCertificateOfAnUnknownAuthorityIsRefused(t *testing.T) {
 	for _, file := range []string{filepath.Join(t.TempDir(), "none"), os.Args[0]} {
 		if _, err := remote.New(remote.Options{URL: s.URL, Auth: remote.Auth{CAFile: file}}); err == nil || !strings.Contains(err.Error(), "CA file") {
 			t.Errorf("CA file %s: %v", file, err)
+		}
+	}
+}
+
+// A server that speaks nothing newer than TLS 1.1 gets no password.
+func TestOldTLSIsRefused(t *testing.T) {
+	asked := false
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	server.StartTLS()
+	defer server.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	r := open(t, remote.Options{URL: server.URL + "/repo.git", Auth: remote.Auth{Username: "ada", Password: "s3cret", CAFile: ca}})
+	if _, err := r.Refs(t.Context()); err == nil || !strings.Contains(err.Error(), "protocol version") || asked {
+		t.Errorf("%v, asked %t", err, asked)
+	}
+}
+
+// Repositories are at no address where clouds keep secrets, over any transport that connects.
+func TestNoRepositoryIsAtALinkLocalAddress(t *testing.T) {
+	key := gittest.ServeSSH(t, gittest.NewRepo(t).Dir)
+	for _, url := range []string{
+		"http://169.254.169.254/repo.git", "https://[::ffff:169.254.169.254]/repo.git", "https://[fe80::1%25lo]/repo.git",
+		"http://[fd00:ec2::254]/repo.git", "ssh://git@169.254.169.254/repo.git", "git@[fe80::1]:repo.git",
+	} {
+		r := open(t, remote.Options{URL: url, InsecureHTTP: true, Auth: remote.Auth{SSHKeyFile: key.KeyFile, KnownHostsFile: key.KnownHosts}})
+		if _, err := r.Refs(t.Context()); err == nil || !strings.Contains(err.Error(), "is a link-local address, or another one that no repository has") {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }

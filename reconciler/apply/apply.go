@@ -27,6 +27,8 @@ type Retired struct {
 	Preserve bool
 	// Since is when that was decided, in Unix seconds. It tells one order from the next for the same object.
 	Since int64
+	// Account is who deletes it, as namespace/name of a service account; empty means we do.
+	Account string
 }
 
 // LegacyManagers are the field managers whose fields become ours on adoption, unless others are configured.
@@ -248,6 +250,7 @@ func release(ctx context.Context, client dynamic.ResourceInterface, live api.Obj
 		{"labels", work.LabelManaged},
 		{"annotations", work.AnnotationFleet},
 		{"annotations", work.AnnotationBinding},
+		{"annotations", work.AnnotationAccount},
 	} {
 		if mark(live, m.field, m.name) != "" {
 			patch = append(patch, operation{Op: "remove", Path: "/metadata/" + m.field + "/" + strings.ReplaceAll(m.name, "/", "~1")})

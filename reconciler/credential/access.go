@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/godwit-gitops/godwit/api/address"
 )
 
 // Access is the way to an API server, credentials included.
@@ -68,6 +71,9 @@ func (a Access) Version() string {
 type Rules struct {
 	// ExecCommands are the programs that may be run for credentials, as the Secret writes them.
 	ExecCommands []string
+	// AllowedHosts are the only ones that servers and proxies may be at, "host" or "host:port"; none means all. The
+	// cluster's own server may be there in any case.
+	AllowedHosts []string
 }
 
 // InCluster is how clients in a cluster reach its own API server.
@@ -86,9 +92,11 @@ func wrong(key, format string, args ...any) error {
 func (a *Access) check(rules Rules, keys keys) error {
 	var errs []error
 	bad := func(key, format string, args ...any) { errs = append(errs, wrong(key, format, args...)) }
-	errs = append(errs, checkServer(keys.server, a.Server))
+	if err := checkServer(keys.server, a.Server); err != nil || a.Server != InCluster {
+		errs = append(errs, cmp.Or(err, rules.checkHost(keys.server, a.Server)))
+	}
 	if a.ProxyURL != "" {
-		errs = append(errs, checkProxy(keys.proxy, a.ProxyURL))
+		errs = append(errs, cmp.Or(checkProxy(keys.proxy, a.ProxyURL), rules.checkHost(keys.proxy, a.ProxyURL)))
 	}
 	if a.Insecure && len(a.CA) > 0 {
 		bad(keys.insecure, "is set together with %s; drop %s, so that the server is verified, or else drop the certificate", keys.ca, keys.insecure)
@@ -149,8 +157,17 @@ func checkServer(key, server string) error {
 		return wrong(key, "must have no user, query or fragment")
 	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme != "http" && u.Scheme != "https":
 		return wrong(key, "has the scheme %q; credentials are sent over https alone", u.Scheme)
-	case LinkLocal(u.Hostname()):
-		return wrong(key, "is a link-local address, which no API server has")
+	case OutOfBounds(u.Hostname()):
+		return wrong(key, "is a link-local address, or another one that no API server has")
+	}
+	return nil
+}
+
+// checkHost takes a URL that is one.
+func (r Rules) checkHost(key, at string) error {
+	u, err := url.Parse(at)
+	if err != nil || !address.Listed(u, r.AllowedHosts) {
+		return wrong(key, "is at a host that is not among clusters.allowedHosts; to let it, add it there")
 	}
 	return nil
 }
@@ -164,8 +181,8 @@ func checkProxy(key, proxy string) error {
 		return wrong(key, "is no URL; write https://host:port")
 	case !slices.Contains(proxySchemes, u.Scheme):
 		return wrong(key, "has the scheme %q; it is one of %s", u.Scheme, strings.Join(proxySchemes, ", "))
-	case LinkLocal(u.Hostname()):
-		return wrong(key, "is a link-local address, which no proxy has")
+	case OutOfBounds(u.Hostname()):
+		return wrong(key, "is a link-local address, or another one that no proxy has")
 	}
 	return nil
 }
@@ -175,12 +192,9 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// LinkLocal tells whether host is an address at which clouds serve secrets of the machine to who asks.
-func LinkLocal(host string) bool {
+// OutOfBounds tells whether host is an address that credentials are never sent to. A name is none; what it resolves to is
+// looked at when a connection is made.
+func OutOfBounds(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	ip = ip.Unmap()
-	return ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsInterfaceLocalMulticast() || ip == netip.MustParseAddr("fd00:ec2::254")
+	return err == nil && address.OutOfBounds(ip)
 }

@@ -183,7 +183,7 @@ func TestTheSecretThatAClusterNames(t *testing.T) {
 	c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 	c.Spec.APIEndpoint, c.Spec.ProxyURL, c.Spec.ProxyHeader = "https://m1/", "http://proxy", map[string]string{"A": "b"}
 	s := secret(map[string]string{"token": "tok\n", "caBundle": string(cert)})
-	got, err := Karmada(s, c)
+	got, err := Karmada(s, c, Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestTheSecretThatAClusterNames(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c.Spec.InsecureSkipTLSVerification = true
-	if got, err = Karmada(s, c); err != nil || !got.Insecure || got.CA != nil {
+	if got, err = Karmada(s, c, Rules{}); err != nil || !got.Insecure || got.CA != nil {
 		t.Errorf("insecure: %v %v", got.Insecure, err)
 	}
 	for _, tt := range []struct {
@@ -207,7 +207,7 @@ func TestTheSecretThatAClusterNames(t *testing.T) {
 		c, s := *c, s.DeepCopy()
 		c.Spec.InsecureSkipTLSVerification = false
 		tt.change(&c, s)
-		if _, err := Karmada(s, &c); err == nil || !strings.Contains(err.Error(), "Secret argocd/m1 of Cluster m1: "+tt.want) {
+		if _, err := Karmada(s, &c, Rules{}); err == nil || !strings.Contains(err.Error(), "Secret argocd/m1 of Cluster m1: "+tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}
@@ -273,13 +273,43 @@ func FuzzArgoCD(f *testing.F) {
 	})
 }
 
+// With a list of hosts, credentials are sent to none but those and the cluster's own server, by whatever Secret or manifest.
+func TestOnlyListedHostsGetCredentials(t *testing.T) {
+	rules := Rules{AllowedHosts: []string{"m1.example.com", "m2.example.com:6443", "proxy.example.com:3128"}}
+	for _, tt := range []struct {
+		server, proxy string
+		want          string // the key that is told of
+	}{
+		{"https://m1.example.com", "", ""},
+		{"https://m1.example.com:8443", "", ""},
+		{"https://m2.example.com:6443", "http://proxy.example.com:3128", ""},
+		{InCluster, "", ""},
+		{"https://m2.example.com", "", "server"},
+		{"https://evil.example.com", "", "server"},
+		{"https://m1.example.com.evil.example.com", "", "server"},
+		{"https://m1.example.com", "http://proxy.example.com", "config.proxyUrl"},
+		{"https://m1.example.com", "socks5://evil.example.com", "config.proxyUrl"},
+		{InCluster, "http://evil.example.com", "config.proxyUrl"},
+	} {
+		e, _ := ArgoCD(secret(map[string]string{"server": tt.server, "config": fmt.Sprintf(`{"bearerToken": "t", "proxyUrl": %q}`, tt.proxy)}), rules)
+		if want := tt.want + ": is at a host that is not among clusters.allowedHosts"; (e.Err == nil) != (tt.want == "") || e.Err != nil && !strings.Contains(e.Err.Error(), want) {
+			t.Errorf("%s by %s: %v", tt.server, tt.proxy, e.Err)
+		}
+		c := &clusterv1alpha1.Cluster{}
+		c.Spec.APIEndpoint, c.Spec.ProxyURL = tt.server, tt.proxy
+		if _, err := Karmada(secret(map[string]string{"token": "t"}), c, rules); (err == nil) != (tt.want == "") {
+			t.Errorf("%s by %s, named by a manifest: %v", tt.server, tt.proxy, err)
+		}
+	}
+}
+
 func FuzzKarmada(f *testing.F) {
 	f.Add("https://m1/", "token", "", "", false)
 	f.Add("https://m1", "", "x", "http://proxy", true)
 	f.Fuzz(func(t *testing.T, endpoint, token, ca, proxy string, insecure bool) {
 		c := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 		c.Spec.APIEndpoint, c.Spec.ProxyURL, c.Spec.InsecureSkipTLSVerification = endpoint, proxy, insecure
-		a, err := Karmada(secret(map[string]string{"token": token, "caBundle": ca}), c)
+		a, err := Karmada(secret(map[string]string{"token": token, "caBundle": ca}), c, Rules{})
 		if (a == nil) != (err != nil) {
 			t.Fatalf("%v %v", a != nil, err)
 		}

@@ -18,7 +18,7 @@ const (
 var karmadaKeys = keys{"spec.apiEndpoint", "spec.proxyURL", "spec.insecureSkipTLSVerification", KeyCABundle, "", "", KeyToken}
 
 // Karmada reads the Secret that a Cluster names, along with the Cluster's spec.
-func Karmada(s *corev1.Secret, c *clusterv1alpha1.Cluster) (*Access, error) {
+func Karmada(s *corev1.Secret, c *clusterv1alpha1.Cluster, rules Rules) (*Access, error) {
 	a := &Access{
 		Server: strings.TrimRight(c.Spec.APIEndpoint, "/"), ProxyURL: c.Spec.ProxyURL, Insecure: c.Spec.InsecureSkipTLSVerification,
 		CA: s.Data[KeyCABundle], Token: strings.TrimSpace(string(s.Data[KeyToken])),
@@ -27,7 +27,7 @@ func Karmada(s *corev1.Secret, c *clusterv1alpha1.Cluster) (*Access, error) {
 	if a.Insecure {
 		a.CA = nil // Karmada writes it in any case
 	}
-	err := a.check(Rules{}, karmadaKeys)
+	err := a.check(rules, karmadaKeys)
 	switch {
 	case err != nil:
 	case a.Token == "":

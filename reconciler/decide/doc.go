@@ -29,6 +29,9 @@
 // rules do not. Two projects that may both have an object and both declare it are a duplicate like any other: neither of the
 // new versions is used. The projects in force are not on record: to decide again takes the same configuration.
 //
+// A project's service account is a mark on each of its works, and in the entry of each that is retired: who carries them
+// out, here or as an agent, writes as that account. Namespaces that works need have none.
+//
 // # Encrypted Secrets
 //
 // What SOPS encrypted (render/sops) stays so in templates and is decrypted as the last step of making a copy, for members that are

@@ -89,6 +89,8 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonNotAllowed: the member's registration does not let the object's namespace be written to.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonForbidden: the service account of the object's project may not write it, or may not be written as.
+	ReasonForbidden = "Forbidden"
 	// ReasonNotDelivered: whoever applies the member's works has not applied this one as it is, or somebody changed
 	// it since.
 	ReasonNotDelivered = "NotDelivered"

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -111,6 +112,37 @@ func (c *compiled) reaching(of *project.Project) view {
 		return v
 	}
 	return view{c.policies, c.overrides}
+}
+
+// warnOfAccounts says where a project's service account does nothing: who applies the works of those members writes as
+// whoever it is told to.
+func (p *pass) warnOfAccounts() {
+	if len(p.Options.Projects.ServiceAccounts()) == 0 {
+		return
+	}
+	members := map[*project.Project]map[string]bool{}
+	for _, b := range p.bound {
+		of := p.projectOf(b.template)
+		if of.ServiceAccount() == "" || b.next == nil {
+			continue
+		}
+		for _, t := range targets(b.next) {
+			if p.delivery(t.Name) != DeliveryHydrate {
+				continue
+			}
+			if members[of] == nil {
+				members[of] = map[string]bool{}
+			}
+			members[of][t.Name] = true
+		}
+	}
+	for _, of := range p.Options.Projects.All() {
+		if names := sortedKeys(members[of]); len(names) > 0 {
+			p.find(render.Finding{Severity: render.Warning, Code: "project-account", Object: "project " + of.Name(), Message: fmt.Sprintf(
+				"its objects are not written as service account %s on %s, where others apply works: say so there, such as by destinationServiceAccounts of Argo CD's AppProject or spec.serviceAccountName of Flux's Kustomization",
+				of.ServiceAccount(), strings.Join(names, ", "))})
+		}
+	}
 }
 
 // warnOfMember says where a template runs that its project does not have any more.

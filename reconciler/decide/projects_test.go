@@ -423,3 +423,69 @@ func fleetFiles(n int) fstest.MapFS {
 	}
 	return files
 }
+
+// What a project has is written as its service account, and removed as the one that it was written as.
+func TestObjectsOfAProjectHaveItsServiceAccount(t *testing.T) {
+	projects := append([]project.Limits{}, tenants...)
+	projects[1].ServiceAccount = "shop/deployer"
+	w := limited(t, projects...)
+	const text = "metadata: {name: x, namespace: shop, annotations: {godwit.dev/service-account: kube-system/admin}}"
+	source := numbered(2) + everything + file("teams/pay/p.yaml", in("pay", configMap("p", "1"))) + file("ops.yaml", in("ops", configMap("o", "1")))
+	tenant := file("teams/shop/x.yaml", "apiVersion: v1\nkind: ConfigMap\n"+text+"\n", in("shop", configMap("z", "1")))
+	source += file("teams/shop/q.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: FederatedResourceQuota\nmetadata: {name: q, namespace: shop}\nspec: {overall: {cpu: 1}, staticAssignments: [{clusterName: m1, hard: {cpu: 1}}]}\n")
+	account := func(name, want string) {
+		t.Helper()
+		if has := strings.Contains(w.text(name), "service-account: "+want+"\n"); has != (want != "") || want == "" && strings.Contains(w.text(name), "service-account") {
+			t.Errorf("%s is to be written as %q:\n%s", name, want, w.text(name))
+		}
+	}
+	w.push(source, tenant)
+	account("m1/shop/configmap_x", "shop/deployer")
+	account("m2/shop/configmap_z", "shop/deployer")
+	account("m1/shop/resourcequota_q", "shop/deployer")
+	account("m2/pay/configmap_p", "")
+	account("m1/ops/configmap_o", "")
+	account("m1/_cluster/namespace_shop", "")
+
+	// Another account: all is written anew as that one.
+	projects[1].ServiceAccount = "shop/other"
+	w.limit(projects...)
+	w.push(source, tenant)
+	account("m1/shop/configmap_x", "shop/other")
+
+	// The file goes, and nothing says any more whose it was, but the record does.
+	d := w.push(source, file("teams/shop/z.yaml", in("shop", configMap("z", "1"))))
+	want(t, "retired", w.retired(), []string{"m1/shop/configmap_x", "m2/shop/configmap_x"})
+	for path, r := range d.Next.Retired {
+		if r.ServiceAccount != "shop/other" {
+			t.Errorf("%s is to be removed as %q", path, r.ServiceAccount)
+		}
+	}
+	w.restart()
+	for path, r := range w.state.Retired {
+		if r.ServiceAccount != "shop/other" {
+			t.Errorf("%s is read back as to be removed as %q", path, r.ServiceAccount)
+		}
+	}
+}
+
+// Where others apply works, they write as whoever they are told to, which has to be said.
+func TestAServiceAccountThatDoesNothingIsTold(t *testing.T) {
+	projects := append([]project.Limits{}, tenants...)
+	projects[1].ServiceAccount = "shop/deployer"
+	w := limited(t, projects...)
+	hydrate := strings.ReplaceAll(numbered(1), "metadata: {", "metadata: {annotations: {godwit.dev/delivery: hydrate}, ")
+	d := w.push(hydrate+file("m2.yaml", cluster("m2", "")), everything, file("teams/shop/x.yaml", in("shop", configMap("x", "1")), in("shop", configMap("z", "1"))))
+	var found []string
+	for _, f := range d.Findings {
+		if f.Code == "project-account" {
+			found = append(found, f.Object+" "+f.Message)
+		}
+	}
+	if len(found) != 1 || !strings.HasPrefix(found[0], "project shop its objects are not written as service account shop/deployer on m1, where others apply works") {
+		t.Errorf("findings %q", found)
+	}
+	if d = w.push(numbered(2), everything, file("teams/shop/x.yaml", in("shop", configMap("x", "1")))); strings.Contains(fmt.Sprint(codes(d)), "project-account") {
+		t.Errorf("findings %v", codes(d))
+	}
+}

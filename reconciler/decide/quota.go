@@ -273,7 +273,7 @@ func (w *works) quota(q *quota, id api.ID, share policyv1alpha1.StaticClusterAss
 	if had := w.Memo.works[key]; had != nil && sameInputs(had, &want) {
 		return had.work
 	}
-	want.work = w.recorded(share.ClusterName, id, work.ResourceQuota(id, share.Hard, w.Options.Fleet), false)
+	want.work, _ = w.recorded(share.ClusterName, id, work.ResourceQuota(id, share.Hard, w.Options.Fleet, w.projectOf(q.object).ServiceAccount()), false)
 	w.Memo.works[key] = &want
 	return want.work
 }

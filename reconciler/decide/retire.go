@@ -164,6 +164,7 @@ func (p *pass) retireOn(member string, paths []string, was record.Braked, placed
 			reason = "TemplateDeleted"
 		}
 		r := record.NewRetired(member, w.ID, p.Now, reason, preserve[i])
+		r.ServiceAccount = work.AccountOf(w.Object)
 		p.next.Retired[r.Path()] = r
 		p.Works = append(p.Works, WorkRow{Path: path, Cluster: member, ID: w.ID, Change: Removed})
 	}

@@ -26,6 +26,7 @@ func (p *pass) warn() {
 	}
 	p.warnOfCompat()
 	p.warnOfOthers()
+	p.warnOfAccounts()
 	outranked, stuck, fallback := gathered{}, gathered{}, gathered{}
 	for _, b := range p.bound {
 		if b.next == nil || b.template == nil {

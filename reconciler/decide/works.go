@@ -48,6 +48,7 @@ func (p *pass) render() {
 			for _, r := range had.works {
 				w.put(r, r.ID)
 			}
+			w.growth += had.growth
 			p.effects.Merge(had.effects)
 			continue
 		}
@@ -84,6 +85,7 @@ type rendered struct {
 	renderKey
 	works   []record.Work
 	effects override.Effects // of the rules on them; nil if there were none
+	growth  int              // of them all
 	// repeats: the same key gives the same works, whatever the previous state.
 	repeats bool
 	// settled: the binding's status says what was seen of the works.
@@ -103,7 +105,7 @@ func (w *works) renderer(template *manifest.Object) *work.Renderer {
 	of := w.projectOf(template)
 	r := w.renderers[of]
 	if r == nil {
-		r = &work.Renderer{Rules: w.rules, Overrides: w.input.reaching(of).overrides.value, Fleet: w.Options.Fleet, KeepInstance: w.Options.KeepInstanceLabel}
+		r = &work.Renderer{Rules: w.rules, Overrides: w.input.reaching(of).overrides.value, Fleet: w.Options.Fleet, Account: of.ServiceAccount(), KeepInstance: w.Options.KeepInstanceLabel}
 		w.renderers[of] = r
 	}
 	return r
@@ -115,6 +117,7 @@ type works struct {
 	renderers map[*project.Project]*work.Renderer // by whose the template is
 	needed    map[string]map[string]bool          // member -> namespaces
 	now       rendered                            // of the binding that is being rendered
+	growth    int                                 // of all works so far
 	twin      *workMemo                           // the last one made, which other members may get as well; nil if there is none
 }
 
@@ -269,10 +272,35 @@ func (w *works) copy(b *bound, target workv1alpha2.TargetCluster, completions *i
 		w.now.effects = override.Effects{}
 	}
 	w.now.effects.Add(result.Effects)
+	if had := w.Memo.works[workKey{c.ID, target.Name}]; had != nil {
+		if w.growth+had.growth > maxGrowth {
+			return errGrowth
+		}
+		w.growth += had.growth
+		w.now.growth += had.growth
+	}
 	made = withTerms(made, b)
 	w.now.works = append(w.now.works, made)
 	w.put(made, made.ID)
 	return nil
+}
+
+const (
+	// maxGrowth is how many bytes overrides may add to all works together.
+	maxGrowth = 256 << 20
+	// freeGrowth is what any work may have more than its template, such as marks.
+	freeGrowth = 16 << 10
+)
+
+// errGrowth: a large value in one rule is one in every object that it selects, on every member.
+var errGrowth = fmt.Errorf("overrides add more than %d bytes to all works together; let them add less, or to fewer objects", maxGrowth)
+
+// growth is how much larger a work is than its template, beyond what any may be.
+func growth(template *manifest.Object, size int) int {
+	if size <= freeGrowth {
+		return 0
+	}
+	return max(0, size-len(canonical.YAML(template.Content))-freeGrowth)
 }
 
 // unheard makes the work of a copy about which nobody asked the webhook: the one on record, if that is of
@@ -291,7 +319,7 @@ func (w *works) unheard(b *bound, c work.Copy, e *interpret.UnansweredError) (re
 		return record.Work{}, override.Result{}, err
 	}
 	if !ok {
-		recorded = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec), unknown...)
+		recorded, _ = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keepsObjects(&b.next.Spec), unknown...)
 	}
 	return recorded, rendered.Overrides, nil
 }
@@ -314,6 +342,7 @@ type workMemo struct {
 	fleet       string
 	delivery    Delivery
 	keep        bool
+	growth      int
 	work        record.Work
 	effects     []override.Effect
 }
@@ -339,7 +368,7 @@ func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.
 	}
 	// Most members of a binding get the same object. What is on record of a Secret depends on the member's earlier one.
 	if !c.Explain && !w.asks(c.ID) && !work.IsSecret(c.ID) && w.twin != nil && sameInputs(w.twin, &want) {
-		want.work, want.effects = w.twin.work, w.twin.effects
+		want.work, want.effects, want.growth = w.twin.work, w.twin.effects, w.twin.growth
 		want.work.Path, want.work.Member = record.WorkPath(c.Cluster.Name, want.work.ID), c.Cluster.Name
 		w.effects.Add(want.effects)
 		w.Memo.works[key] = &want
@@ -349,8 +378,9 @@ func (w *works) make(template *manifest.Object, c work.Copy, keep bool) (record.
 	if err != nil {
 		return record.Work{}, rendered.Overrides, err
 	}
-	want.work = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keep, unknown...)
-	want.effects = rendered.Overrides.Effects
+	size := 0
+	want.work, size = w.recorded(c.Cluster.Name, rendered.ID, rendered.Object, keep, unknown...)
+	want.effects, want.growth = rendered.Overrides.Effects, growth(template, size)
 	w.effects.Add(want.effects)
 	w.Memo.works[key], w.twin = &want, &want
 	return want.work, rendered.Overrides, nil
@@ -363,14 +393,15 @@ func sameInputs(a, b *workMemo) bool {
 }
 
 // recorded is the work of an object: its text, which for a Secret has no values in it unless they are encrypted for
-// a member that gets them from here, and its hash. Some values of a Secret may be unknown.
-func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unknown ...sops.Withheld) record.Work {
+// a member that gets them from here, and its hash. Some values of a Secret may be unknown. It tells the length of the text,
+// 0 where none is made.
+func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unknown ...sops.Withheld) (record.Work, int) {
 	if w.delivery(member) == DeliveryHydrate {
 		o = work.Deliver(o, keep)
 	}
 	r := record.Work{Path: record.WorkPath(member, id), Member: member, ID: id, Object: o}
 	if w.Options.unwritten {
-		return r
+		return r, 0
 	}
 	shown := o
 	if work.IsSecret(id) && !w.byRecord(member) {
@@ -380,7 +411,7 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unkn
 			before, err := shownObject(old)
 			if err != nil {
 				r.Hash, r.Text = old.Hash, old.Text // the record is damaged; others say so
-				return r
+				return r, 0
 			}
 			var values bool
 			if shown, values = work.Adopt(shown, before); values && len(w.Options.SecretKey) == 0 {
@@ -389,8 +420,9 @@ func (w *works) recorded(member string, id api.ID, o api.Object, keep bool, unkn
 		}
 	}
 	r.Text = func() []byte { return canonical.YAML(shown) }
-	r.Hash = canonical.Blob(r.Text())
-	return r
+	text := r.Text()
+	r.Hash = canonical.Blob(text)
+	return r, len(text)
 }
 
 // keepsObjects tells whether the policy leaves copies on members when they are not wanted there any more.
@@ -519,7 +551,7 @@ func (w *works) generated(member string, id api.ID) record.Work {
 	if had := w.Memo.works[key]; had != nil && had.template == nil && had.fleet == w.Options.Fleet && had.delivery == w.delivery(member) {
 		return had.work
 	}
-	made := w.recorded(member, id, work.Namespace(id.Name, w.Options.Fleet), true)
+	made, _ := w.recorded(member, id, work.Namespace(id.Name, w.Options.Fleet), true)
 	w.Memo.works[key] = &workMemo{fleet: w.Options.Fleet, delivery: w.delivery(member), work: made}
 	return made
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/reconciler/decide"
+	"github.com/godwit-gitops/godwit/render/rendertest"
 )
 
 func override(name, rule string) string {
@@ -115,4 +119,42 @@ func TestJobCompletionsAreDividedWithTheReplicas(t *testing.T) {
 	}
 	w.push(job(4, 1))
 	want(t, "fewer completions than members", w.works(), []string{"m1/default/job.batch_j"})
+}
+
+// A value that a rule adds to each object on each member is not paid for by who wrote it once: beyond a bound no more copies
+// get it, and those that are there stay as they are.
+func TestOverridesDoNotMultiplyWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	decided := func(bytes, objects int) (works int, told int) {
+		t.Helper()
+		rule := fmt.Sprintf("{overriders: {plaintext: [{path: /data/key, operator: add, value: %s}]}}", strings.Repeat("x", bytes))
+		files := fleet(2) + file("policy.yaml", policyFor("p", "ConfigMap", everywhere), override("o", rule))
+		for i := range objects {
+			files += file(fmt.Sprintf("c%02d.yaml", i), configMap(fmt.Sprintf("c%02d", i), "1"))
+		}
+		w.source = gitstate.Snapshot{Revision: "c1", Branch: "main", FS: newTree(rendertest.Source(files))}
+		memo := decide.NewMemo()
+		d := w.next(nil, memo)
+		if again := w.next(d.Next, memo); len(again.Next.Works) != len(d.Next.Works) {
+			t.Errorf("%d works, and with a memo %d", len(d.Next.Works), len(again.Next.Works))
+		}
+		for path := range d.Next.Works {
+			if strings.Contains(path, "/configmap_") {
+				works++
+			}
+		}
+		for _, f := range d.Findings {
+			if f.Code == "render" && strings.Contains(f.Message, "overrides add more than 268435456 bytes to all works together") {
+				told++
+			}
+		}
+		return works, told
+	}
+	const large = 3_900_000
+	if works, told := decided(large, 40); works != (256<<20)/(large-16<<10) || told != 80-works {
+		t.Errorf("%d works of 80, and %d are told of", works, told)
+	}
+	if works, told := decided(16_000, 40); works != 80 || told != 0 {
+		t.Errorf("a small one: %d works of 80, and %d are told of", works, told)
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/godwit-gitops/godwit/api/address"
 )
 
 // Guard says which addresses are out of bounds. The zero value refuses those of this machine.
@@ -28,15 +30,15 @@ func (r *Refusal) Error() string { return r.message }
 
 // Check refuses an address, "ip:port". A dialer calls it as its Control at the moment when a connection is made: a name
 // may resolve to another one each time.
-func (g Guard) Check(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
+func (g Guard) Check(_, to string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(to)
 	if err != nil {
 		return err
 	}
 	ip := at.Addr().Unmap()
 	switch {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return &Refusal{fmt.Sprintf("%s is a link-local or multicast address, which no webhook has", ip)}
+	case address.OutOfBounds(ip):
+		return &Refusal{fmt.Sprintf("%s is a link-local or multicast address, or another one that no webhook has", ip)}
 	case ip.IsLoopback() && !g.Loopback:
 		return &Refusal{fmt.Sprintf("%s is an address of this machine; %s", ip, g.Hint)}
 	}

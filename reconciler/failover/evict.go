@@ -8,10 +8,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/jsonpath"
 
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
+	"github.com/godwit-gitops/godwit/render/policy"
 	"github.com/godwit-gitops/godwit/render/schedule"
 )
 
@@ -134,17 +134,30 @@ func preserved(rules []policyv1alpha1.StatePreservationRule, member string, copi
 	}
 	state := make(map[string]string, len(rules))
 	for _, rule := range rules {
-		path := jsonpath.New(rule.AliasLabelName)
-		if err := path.Parse(rule.JSONPath); err != nil {
+		path, err := policy.JSONPath(rule.AliasLabelName, rule.JSONPath)
+		if err != nil {
 			return nil, fmt.Errorf("statePreservation %s: %w", rule.AliasLabelName, err)
 		}
-		var text bytes.Buffer
+		var text bounded
 		if err := path.Execute(&text, status); err != nil {
 			return nil, fmt.Errorf("its state on %s is to be preserved as %s: %w", member, rule.AliasLabelName, err)
 		}
 		state[rule.AliasLabelName] = text.String()
 	}
 	return state, nil
+}
+
+// maxState is how much of a status is preserved by one rule. It becomes a label, which has less.
+const maxState = 4 << 10
+
+// bounded is a text that does not grow beyond maxState.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxState {
+		return 0, fmt.Errorf("it is more than %d bytes", maxState)
+	}
+	return b.Buffer.Write(p)
 }
 
 // Injected are the labels that the new copy on member gets of the one before: where it is the only

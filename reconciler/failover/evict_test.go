@@ -204,6 +204,8 @@ func TestStateIsPreserved(t *testing.T) {
 		{name: "no status", failover: app(rules("{.job.id}")), kind: failover.ApplicationFailure, err: "its state on m1 is to be preserved, and no status of it is known"},
 		{name: "no such key", failover: app(rules("{.job.id}", "{.job.nothing}")), kind: failover.ApplicationFailure, status: status, err: "its state on m1 is to be preserved as l1: nothing is not found"},
 		{name: "no path", failover: app(rules("{.job")), kind: failover.ApplicationFailure, status: status, err: "statePreservation l0: unclosed action"},
+		{name: "a path without end", failover: app(rules("{..a..a..a}")), kind: failover.ApplicationFailure, status: status, err: "statePreservation l0: goes through the same things again and again"},
+		{name: "all of it", failover: app(rules("{.a}")), kind: failover.ApplicationFailure, status: `{"a": "` + strings.Repeat("x", 5000) + `"}`, err: "its state on m1 is to be preserved as l0: it is more than 4096 bytes"},
 		{name: "not JSON", failover: app(rules("{.job.id}")), kind: failover.ApplicationFailure, status: "{", err: "its state on m1 is to be preserved: unexpected end of JSON input"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

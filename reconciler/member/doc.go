@@ -22,6 +22,8 @@
 //     credentials changed or the member was away.
 //   - What was seen to be as wanted costs no request until it, or what is wanted, changes. There is
 //     no timer that applies again.
+//   - What is marked with a service account is written, and deleted, as that one and never as ourselves, whatever becomes
+//     of it; what is only read is read as ourselves.
 //   - No request that could write leaves for a member that others write to (ReadOnly): its clients refuse to
 //     send one.
 //   - Drift is put back at once; an object that is changed again and again is put back more and more slowly.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/render/project"
 )
 
 // A link is the clients made from one version of a member's credentials.
@@ -33,6 +36,8 @@ type link struct {
 	lists rest.Interface
 
 	transport http.RoundTripper
+	// exposed says how others can listen to what is sent there; empty means that they cannot.
+	exposed string
 
 	discovering sync.Mutex // one at a time
 }
@@ -64,13 +69,13 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 		return nil, err
 	}
 	plain.CheckRedirect = stayOnHost
-	plain.Transport = guard{plain.Transport, readOnly}
+	plain.Transport = guard{impersonator{plain.Transport}, readOnly}
 	lasting := *plain
 	lasting.Transport = throttle{plain.Transport, throttled}
 	timed := lasting
 	timed.Timeout = o.RequestTimeout
 
-	l := &link{version: version, transport: plain.Transport}
+	l := &link{version: version, transport: plain.Transport, exposed: Exposed(config)}
 	lists, err := discovery.NewDiscoveryClientForConfigAndClient(config, plain)
 	if err != nil {
 		return nil, err
@@ -91,6 +96,26 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	return l, nil
 }
 
+// Exposed says how whoever is between here and a server can read the credentials and answer in its place, as nothing of the
+// server is verified; empty means that TLS keeps that from happening, or that it is this machine.
+func Exposed(config *rest.Config) string {
+	where, _, err := rest.DefaultServerUrlFor(config)
+	switch {
+	case err != nil: // it is no way at all
+		return ""
+	case config.Insecure:
+		return "its certificate is not verified (insecure-skip-tls-verify, insecure); give its certificate authority instead"
+	case where.Scheme == "http" && !loopback(where.Hostname()):
+		return "it is asked over plain http; give its address with https"
+	}
+	return ""
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
 // stayOnHost follows no redirect to another host: credentials are sent with every request.
 func stayOnHost(r *http.Request, via []*http.Request) error {
 	switch first := via[0].URL; {
@@ -109,10 +134,8 @@ type guard struct {
 }
 
 func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && g.readOnly() {
-		if r.Body != nil {
-			r.Body.Close()
-		}
+	if !reads(r) && g.readOnly() {
+		discard(r)
 		return nil, fmt.Errorf("%s %s is not sent: others write to this member", r.Method, r.URL.Path)
 	}
 	return g.next.RoundTrip(r)
@@ -120,6 +143,45 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (g guard) WrappedRoundTripper() http.RoundTripper { return g.next }
+
+// accountKey is where a context has the service account that is written as.
+type accountKey struct{}
+
+// as is the context for writing as a service account, "namespace/name".
+func as(ctx context.Context, account string) context.Context {
+	return context.WithValue(ctx, accountKey{}, account)
+}
+
+// impersonator writes as the service account that the context of a request names. What only reads is done as ourselves:
+// who may write an object need not be able to list it, and what we see is the same whoever writes.
+type impersonator struct{ next http.RoundTripper }
+
+func (i impersonator) RoundTrip(r *http.Request) (*http.Response, error) {
+	account, _ := r.Context().Value(accountKey{}).(string)
+	if account == "" || reads(r) {
+		return i.next.RoundTrip(r)
+	}
+	namespace, name, err := project.ParseAccount(account)
+	if err != nil { // it is not for us to write it instead
+		discard(r)
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set(transport.ImpersonateUserHeader, "system:serviceaccount:"+namespace+":"+name)
+	return i.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (i impersonator) WrappedRoundTripper() http.RoundTripper { return i.next }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// discard is what becomes of a request that is not sent.
+func discard(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
 
 // throttle reports answers 429.
 type throttle struct {

@@ -46,6 +46,7 @@ type member struct {
 	rest      time.Time      // nothing is started before, the member asked for a pause
 	link      *link          // nil: no credentials
 	renew     bool           // the credentials were refused
+	warned    string         // the version of the credentials that it was told of how exposed they are
 	result    observe.Result // of the last probe
 	who       identity       // as last identified
 	pinned    string         // the first UID seen
@@ -165,6 +166,11 @@ func (m *member) check() bool {
 		m.capacity.at = time.Time{}
 	}
 	m.link, m.result, m.verified = l, result, result.Healthy()
+	if l != nil && l.version != m.warned {
+		if m.warned = l.version; l.exposed != "" {
+			m.log.Warn("others can listen to what is sent to the member", "message", l.exposed)
+		}
+	}
 	if m.verified && (who.at.After(m.who.at) || who.uid != m.who.uid) {
 		m.learn(who)
 	}

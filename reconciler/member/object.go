@@ -15,6 +15,8 @@ import (
 	"github.com/godwit-gitops/godwit/reconciler/apply"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
+	"github.com/godwit-gitops/godwit/render/project"
+	"github.com/godwit-gitops/godwit/render/work"
 )
 
 // An object is a copy of a template on one member. Guarded by member.mu.
@@ -41,6 +43,14 @@ func (c *object) settled() bool {
 		return c.clean
 	}
 	return c.facts.Gone
+}
+
+// account is the service account to write as; empty means ourselves.
+func (c *object) account() string {
+	if c.work != nil {
+		return work.AccountOf(c.work.Object)
+	}
+	return c.retired.Account
 }
 
 func (c *object) stage(id api.ID) apply.Stage { return apply.StageOf(id, c.work == nil) }
@@ -155,16 +165,31 @@ func (m *member) attempt(id api.ID, began object, l *link) (apply.Outcome, bool)
 	// Each request has its time-out; this one bounds what an object costs in all.
 	ctx, cancel := context.WithTimeout(m.ctx, 3*m.options.RequestTimeout)
 	defer cancel()
-	where := client(l.objects, resource, id.Namespace)
+	where, account := client(l.objects, resource, id.Namespace), began.account()
+	if account != "" {
+		if _, _, err := project.ParseAccount(account); err != nil { // somebody edited the record
+			return apply.Outcome{Change: apply.Skipped, Live: began.facts.Live, Reason: decide.ReasonForbidden, Message: err.Error()}, true
+		}
+		ctx = as(ctx, account)
+	}
 	switch {
 	case readOnly && began.work == nil:
 		return m.applier.AwaitGone(ctx, where, *began.retired), true
 	case readOnly:
 		return m.applier.Await(ctx, where, *began.work), true
 	case began.work == nil:
-		return m.applier.Delete(ctx, where, *began.retired), true
+		return told(m.applier.Delete(ctx, where, *began.retired), account), true
 	}
-	return m.applier.Apply(ctx, where, *began.work, began.known), true
+	return told(m.applier.Apply(ctx, where, *began.work, began.known), account), true
+}
+
+// told is an outcome that says, if somebody may not do what was asked, what there is to do about it.
+func told(out apply.Outcome, account string) apply.Outcome {
+	if account != "" && apierrors.IsForbidden(out.Err) && out.Reason == decide.ReasonFailed {
+		out.Reason = decide.ReasonForbidden
+		out.Message += fmt.Sprintf("; the object's project is written as service account %s: on this member that account needs the right, and godwit's own to impersonate it", account)
+	}
+	return out
 }
 
 // holdsBack says why the deletion of a Namespace or CustomResourceDefinition has to wait; empty if not.

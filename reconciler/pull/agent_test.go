@@ -146,9 +146,11 @@ func TestAnAgentTakesWhatIsOnTheBranchForItsMember(t *testing.T) {
 	serve(t, func(s *serving) {
 		want(t, "before it read anything, it is paused", s.fleet.wanted("far").Paused, true)
 		secret := api.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "namespace": "default"}, "data": map[string]any{"k": "placeholder"}}
+		old := retiredAt("old", passed, false)
+		old.ServiceAccount = "shop/deployer"
 		b := branch{
 			passed: passed, works: []api.Object{marked("a", "1"), secret},
-			retired: []record.Retired{retiredAt("old", passed, false), retiredAt("spared", passed, true)},
+			retired: []record.Retired{old, retiredAt("spared", passed, true)},
 			others: map[string][]byte{
 				"works/near/default/configmap_x.yaml":  record.EncodeObject(configMap("x", "1")),
 				"clusters/near.yaml":                   []byte("broken: ["),
@@ -167,6 +169,7 @@ func TestAnAgentTakesWhatIsOnTheBranchForItsMember(t *testing.T) {
 		want(t, "a namespace that works need is shared", d.Works[api.ID{Kind: "Namespace", Name: "n"}].Overwrite, true)
 		want(t, "other objects are not", d.Works[id("ConfigMap", "a")].Overwrite, false)
 		want(t, "since", d.Retired[id("ConfigMap", "old")].Since, passed.Unix())
+		want(t, "removed as", d.Retired[id("ConfigMap", "old")].Account, "shop/deployer")
 
 		b.works, b.retired = []api.Object{marked("a", "2")}, nil
 		b.binding = func(b *workv1alpha2.ResourceBinding) {

@@ -93,7 +93,7 @@ func deliver(tree gitstate.HashFS, name string, before *delivery) (*delivery, er
 	}
 	for _, r := range state.Retired {
 		if id := r.Object.ID(); !r.Spared {
-			d.desired.Retired[id.Unversioned()] = Retired{ID: id, Preserve: r.Preserve, Since: r.Since.Unix()}
+			d.desired.Retired[id.Unversioned()] = Retired{ID: id, Preserve: r.Preserve, Since: r.Since.Unix(), Account: r.ServiceAccount}
 		}
 	}
 	return d, nil

@@ -66,8 +66,8 @@ func restConfig(a *credential.Access) (*rest.Config, error) {
 // dialer connects to no link-local address, whatever name it was found by.
 var dialer = &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
-	if err == nil && credential.LinkLocal(host) {
-		err = fmt.Errorf("%s is a link-local address, to which no credentials are sent", host)
+	if err == nil && credential.OutOfBounds(host) {
+		err = fmt.Errorf("%s is a link-local address, or another one to which no credentials are sent", host)
 	}
 	return err
 }}

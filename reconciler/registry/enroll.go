@@ -31,6 +31,8 @@ type Enrolment struct {
 	Capacity bool
 	// ReadOnly: somebody else writes.
 	ReadOnly bool
+	// Impersonates are service accounts of the cluster, as namespace/name, that may be written as.
+	Impersonates []string
 	// Duration is how long the token lasts; 0 means until it is taken away.
 	Duration time.Duration
 }
@@ -55,7 +57,7 @@ func (e Enrolment) role() string { return e.Namespace + ":" + e.Account }
 
 // Access is the account and what it may do, in the order in which it is written.
 func (e Enrolment) Access() []*unstructured.Unstructured {
-	return []*unstructured.Unstructured{
+	objects := []*unstructured.Unstructured{
 		ours("v1", "Namespace", "", e.Namespace, nil),
 		ours("v1", "ServiceAccount", e.Namespace, e.Account, nil),
 		ours("rbac.authorization.k8s.io/v1", "ClusterRole", "", e.role(), map[string]any{"rules": e.rules()}),
@@ -64,6 +66,10 @@ func (e Enrolment) Access() []*unstructured.Unstructured {
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": e.Account, "namespace": e.Namespace}},
 		}),
 	}
+	if e.ReadOnly {
+		return objects
+	}
+	return append(objects, e.impersonation()...)
 }
 
 // Objects are what the cluster gets, in the order in which it is written.
@@ -73,6 +79,32 @@ func (e Enrolment) Objects() []*unstructured.Unstructured {
 		o := ours("v1", "Secret", e.Namespace, e.token(), map[string]any{"type": "kubernetes.io/service-account-token"})
 		o.SetAnnotations(map[string]string{"kubernetes.io/service-account.name": e.Account})
 		objects = append(objects, o)
+	}
+	return objects
+}
+
+// impersonation lets the account write as others, and as no more of them than are named. Their namespaces are made if they
+// are missing, since a Role has to be in one, and are nobody's: they stay when the account goes.
+func (e Enrolment) impersonation() (objects []*unstructured.Unstructured) {
+	names := map[string][]any{}
+	for _, account := range e.Impersonates {
+		namespace, name, _ := strings.Cut(account, "/")
+		names[namespace] = append(names[namespace], name)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(names)) {
+		if namespace != e.Namespace {
+			o := ours("v1", "Namespace", "", namespace, nil)
+			o.SetLabels(nil)
+			objects = append(objects, o)
+		}
+		objects = append(objects,
+			ours("rbac.authorization.k8s.io/v1", "Role", namespace, e.role(), map[string]any{"rules": []any{map[string]any{
+				"apiGroups": []any{""}, "resources": []any{"serviceaccounts"}, "resourceNames": names[namespace], "verbs": []any{"impersonate"},
+			}}}),
+			ours("rbac.authorization.k8s.io/v1", "RoleBinding", namespace, e.role(), map[string]any{
+				"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": e.role()},
+				"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": e.Account, "namespace": e.Namespace}},
+			}))
 	}
 	return objects
 }
@@ -123,6 +155,8 @@ var resources = map[string]schema.GroupVersionResource{
 	"Secret":             {Version: "v1", Resource: "secrets"},
 	"ClusterRole":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
 	"ClusterRoleBinding": {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	"Role":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":        {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 }
 
 func where(c dynamic.Interface, o *unstructured.Unstructured) dynamic.ResourceInterface {
@@ -308,7 +342,9 @@ func Expel(ctx context.Context, config *rest.Config, e Enrolment) ([]Done, error
 		return nil, err
 	}
 	e.Duration = 0 // the token's Secret is there, or not
-	objects := e.Objects()
+	objects := slices.DeleteFunc(e.Objects(), func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Namespace" && o.GetName() != e.Namespace
+	})
 	slices.Reverse(objects)
 	var all []Done
 	for _, o := range objects {

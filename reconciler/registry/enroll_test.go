@@ -151,3 +151,56 @@ func TestWhatIsKeptIsRead(t *testing.T) {
 		t.Error("the token is printed")
 	}
 }
+
+// Who may be written as is named one by one, and their namespaces are nobody's: they outlive the account.
+func TestOnlyNamedAccountsAreImpersonated(t *testing.T) {
+	s := membertest.Start(t, "m1")
+	e := Enrolment{Namespace: "godwit-system", Account: "godwit", Impersonates: []string{"pay/a", "pay/b", "shop/deployer"}}
+	if _, _, err := Enroll(t.Context(), s.RestConfig(), e); err != nil {
+		t.Fatal(err)
+	}
+	c, err := dynamic.NewForConfig(s.RestConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for namespace, want := range map[string]string{
+		"pay":  `[{"apiGroups":[""],"resourceNames":["a","b"],"resources":["serviceaccounts"],"verbs":["impersonate"]}]`,
+		"shop": `[{"apiGroups":[""],"resourceNames":["deployer"],"resources":["serviceaccounts"],"verbs":["impersonate"]}]`,
+	} {
+		role, err := c.Resource(resources["Role"]).Namespace(namespace).Get(t.Context(), "godwit-system:godwit", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := json.Marshal(role.Object["rules"]); string(text) != want {
+			t.Errorf("%s: %s", namespace, text)
+		}
+	}
+	text, err := json.Marshal(e.rules())
+	if err != nil || strings.Contains(string(text), "impersonate") {
+		t.Errorf("in all of the cluster: %s %v", text, err)
+	}
+	// Where others write, nobody is impersonated.
+	reader := e
+	reader.ReadOnly = true
+	for _, o := range reader.Access() {
+		if o.GetKind() == "Role" || o.GetName() == "shop" {
+			t.Errorf("who only reads gets %s %s", o.GetKind(), o.GetName())
+		}
+	}
+	// A namespace that another fleet made is not ours to remove either.
+	other := ours("v1", "Namespace", "", "shop", nil)
+	if _, err := c.Resource(resources["Namespace"]).Apply(t.Context(), "shop", other, metav1.ApplyOptions{FieldManager: "another", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Expel(t.Context(), s.RestConfig(), e); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"pay", "shop"} {
+		if live, err := c.Resource(resources["Namespace"]).Get(t.Context(), namespace, metav1.GetOptions{}); err != nil || live.GetDeletionTimestamp() != nil {
+			t.Errorf("namespace %s: %v", namespace, err)
+		}
+		if _, err := c.Resource(resources["RoleBinding"]).Namespace(namespace).Get(t.Context(), "godwit-system:godwit", metav1.GetOptions{}); err == nil {
+			t.Errorf("the RoleBinding in %s is left", namespace)
+		}
+	}
+}

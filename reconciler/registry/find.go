@@ -128,7 +128,7 @@ func (r *Registry) findNamed(ctx context.Context, c *clusterv1alpha1.Cluster, at
 	case !there:
 		return nil, "", fmt.Errorf("%w: there is no Secret %s/%s, which spec.secretRef names", member.ErrNoCredentials, at.namespace, at.name)
 	}
-	access, err := credential.Karmada(o.(*corev1.Secret), c)
+	access, err := credential.Karmada(o.(*corev1.Secret), c, r.options.Rules)
 	if err != nil {
 		return nil, "", err
 	}

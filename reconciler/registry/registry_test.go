@@ -342,6 +342,30 @@ func TestNoCredentialsGoToALinkLocalAddress(t *testing.T) {
 	}
 }
 
+// A name may resolve to anything, and to something else the next time: what counts is the address that is connected to, of
+// the server or of a proxy on the way.
+func TestClientsLookAtTheAddressTheyConnectTo(t *testing.T) {
+	for _, a := range []credential.Access{
+		{Server: "https://169.254.169.254"}, {Server: "https://[fd00:ec2::254]"}, {Server: "https://m1.example.com", ProxyURL: "http://169.254.169.254:3128"},
+		{Server: "https://m1.example.com", ProxyURL: "socks5://[::ffff:169.254.169.254]:1080"},
+	} {
+		a.Token = "secret"
+		config, err := restConfig(&a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := typedcorev1.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err = client.Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+		if cancel(); err == nil || !strings.Contains(err.Error(), "to which no credentials are sent") {
+			t.Errorf("%s by %s: %v", a.Server, a.ProxyURL, err)
+		}
+	}
+}
+
 func TestWhatClientsAreMadeOf(t *testing.T) {
 	c, err := restConfig(&credential.Access{
 		Server: "https://m1", ProxyURL: "http://u:p@proxy:3128", ProxyHeader: map[string]string{"X-A": "b"}, ServerName: "n", Insecure: true,

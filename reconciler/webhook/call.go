@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"slices"
 
+	"github.com/godwit-gitops/godwit/api/address"
 	"github.com/godwit-gitops/godwit/reconciler/egress"
 	"github.com/godwit-gitops/godwit/render/interpret"
 )
@@ -55,14 +54,7 @@ func (a *Asker) guard() egress.Guard {
 
 // allowed tells whether the operator lets the host be asked.
 func (a *Asker) allowed(u *url.URL) bool {
-	if len(a.options.AllowedHosts) == 0 {
-		return true
-	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	return slices.Contains(a.options.AllowedHosts, u.Hostname()) || slices.Contains(a.options.AllowedHosts, net.JoinHostPort(u.Hostname(), port))
+	return address.Listed(u, a.options.AllowedHosts)
 }
 
 // call asks one question.

@@ -217,9 +217,9 @@ func TestFailures(t *testing.T) {
 		{"this machine", healthy, nil, func(o *Options) { o.AllowedHosts = nil }, "127.0.0.1 is an address of this machine; list the host in webhooks.allowedHosts if that is right"},
 		{"not on the list", healthy, nil, func(o *Options) { o.AllowedHosts = []string{"127.0.0.1:1", "localhost"} }, "is not among the hosts of webhooks.allowedHosts"},
 		{"link-local", healthy, func(w *interpret.Webhook) { w.URL = "https://169.254.169.254/" }, func(o *Options) { o.AllowedHosts = []string{"169.254.169.254"} },
-			"169.254.169.254 is a link-local or multicast address, which no webhook has"},
+			"169.254.169.254 is a link-local or multicast address, or another one that no webhook has"},
 		{"link-local in disguise", healthy, func(w *interpret.Webhook) { w.URL = "https://[::ffff:169.254.169.254]/" }, func(o *Options) { o.AllowedHosts = []string{"::ffff:169.254.169.254"} },
-			"169.254.169.254 is a link-local or multicast address, which no webhook has"},
+			"169.254.169.254 is a link-local or multicast address, or another one that no webhook has"},
 		{"bad bundle", healthy, func(w *interpret.Webhook) { w.CABundle = []byte("x") }, nil, "its caBundle holds no certificate in PEM"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestHostsThatAreListed(t *testing.T) {
 		"a.example.com": true, "a.example.com:1": true, "b.example.com": false, "b.example.com:8443": true, "c.example.com": true,
 		"c.example.com:8443": false, "example.com": false, "[::1]:5": true, "x.a.example.com": false,
 	} {
-		if got := a.allowed(&url.URL{Host: host}); got != want {
+		if got := a.allowed(&url.URL{Scheme: "https", Host: host}); got != want {
 			t.Errorf("allowed(%s) = %t, want %t", host, got, want)
 		}
 	}

@@ -68,7 +68,8 @@ func run(fsys fs.FS, root string, changesSchema bool) (objects []api.Object, err
 	defer schema.Unlock()
 	resetSchema(false)
 	defer func() { resetSchema(changesSchema) }()
-	t := tree{fsys, map[string]bool{}}
+	left := maxRead
+	t := tree{fsys, map[string]bool{}, &left}
 	told := func(message string) string { return discreet(hide(fsys, t.seen, cut(message))) }
 	defer func() {
 		if p := recover(); p != nil {
@@ -78,7 +79,10 @@ func run(fsys fs.FS, root string, changesSchema bool) (objects []api.Object, err
 	}()
 
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(t, "/"+root)
-	if err != nil {
+	switch {
+	case left < 0:
+		return nil, errTooMuch
+	case err != nil:
 		return nil, errors.New(told(err.Error()))
 	}
 	for _, r := range built.Resources() {

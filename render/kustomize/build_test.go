@@ -389,6 +389,9 @@ func TestBombsDoNotGoOff(t *testing.T) {
 		{"in the kustomization", ".", "== kustomization.yaml ==\n" + bomb(9), "aliases stand for more than"},
 		{"in an inline patch", ".", "== kustomization.yaml ==\nresources: [c.yaml]\npatches:\n- patch: |-\n" + indented + "\n== c.yaml ==\n" + configMap, "aliases stand for more than"},
 		{"in what contains itself", ".", "== kustomization.yaml ==\nresources: [c.yaml]\n== c.yaml ==\n" + configMap + "x: &a [*a]\n", "aliases stand for more than"},
+		{"of long text", ".", "== kustomization.yaml ==\nresources: [c.yaml]\npatches: [{target: {kind: ConfigMap}, patch: '[{\"op\": \"add\", \"path\": \"/z\", \"value\": 1}]'}]\n== c.yaml ==\n" +
+			configMap + "x: &x " + strings.Repeat("x", 1<<20) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*x, ", 3000), ", ") + "]\n", "aliases stand for more than"},
+		{"of one file many times", ".", "== kustomization.yaml ==\nconfigMapGenerator:\n- name: c\n  files:\n" + strings.Repeat("  - k=big\n", 200) + "== big ==\n" + strings.Repeat("x", 1<<20), "it reads more than 134217728 bytes, each file counted as often as it is named"},
 		{"of kustomizations", "a0", chain.String(), "more than 2000 kustomizations"},
 		{"of levels", "a0", row.String(), "more than 50 kustomizations refer to each other in a row"},
 		{"of bytes", ".", "== kustomization.yaml ==\nresources: [c.yaml]\n== c.yaml ==\n#" + strings.Repeat("x", 5<<20), "more than 4194304 bytes"},
@@ -503,7 +506,7 @@ func TestValuesAreHidden(t *testing.T) {
 }
 
 func TestTheTreeIsReadOnly(t *testing.T) {
-	tree := tree{source("== a/b.yaml ==\nx\n"), map[string]bool{}}
+	tree := tree{source("== a/b.yaml ==\nx\n"), map[string]bool{}, new(1 << 20)}
 	_, err := tree.Create("/x")
 	for _, err := range []error{err, tree.Mkdir("/x"), tree.MkdirAll("/x"), tree.RemoveAll("/a"), tree.WriteFile("/x", nil)} {
 		if !errors.Is(err, errReadOnly) {

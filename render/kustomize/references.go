@@ -251,8 +251,11 @@ func (p *page) written(names ...string) string {
 	return ""
 }
 
+// nodeBytes is how long a scalar counts as one value more.
+const nodeBytes = 64
+
 // explodes tells whether aliases make more than maxNodes values of a text, or of a text within it,
-// as patches are. Kustomize writes aliases out without counting.
+// as patches are, or long ones of fewer. Kustomize writes aliases out without counting.
 func explodes(data []byte) bool { return nodes(data, 3) > maxNodes }
 
 // nodes counts the values in data, each alias as what it stands for, up to a little above maxNodes.
@@ -275,7 +278,7 @@ func nodes(data []byte, levels int) (total int) {
 		counted[n] = maxNodes + 1 // what contains itself has no end
 		sum := 1
 		if n.Kind == yaml.ScalarNode {
-			sum += nodes([]byte(n.Value), levels-1)
+			sum += len(n.Value)/nodeBytes + nodes([]byte(n.Value), levels-1)
 		}
 		for _, child := range n.Content {
 			sum = min(sum+count(child), maxNodes+1)

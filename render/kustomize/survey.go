@@ -18,6 +18,7 @@ const (
 	maxFolders = 2000    // kustomizations in one build, each as often as it is built
 	maxLevels  = 50      // kustomizations that refer to each other in a row
 	maxNodes   = 500_000 // values in a file, each alias as often as it is written
+	maxRead    = 128 << 20
 )
 
 // survey looks through all that a build would read.

@@ -15,6 +15,7 @@ import (
 type tree struct {
 	fsys fs.FS
 	seen map[string]bool // the files that were read
+	left *int            // bytes that may be read; files count as often as they are
 }
 
 // name is the path as fs.FS has it. "/.." is "/", so nothing leads out.
@@ -27,7 +28,11 @@ func name(p string) string {
 
 func (t tree) ReadFile(p string) ([]byte, error) {
 	t.seen[name(p)] = true
-	return read(t.fsys, name(p))
+	data, err := read(t.fsys, name(p))
+	if *t.left -= len(data); err == nil && *t.left < 0 {
+		return nil, errTooMuch
+	}
+	return data, err
 }
 
 func (t tree) Open(p string) (filesys.File, error) {
@@ -86,6 +91,9 @@ func (t tree) Walk(p string, walk filepath.WalkFunc) error {
 		return walk("/"+p, info, err)
 	})
 }
+
+// errTooMuch: a few files stand for more than anybody has to hold.
+var errTooMuch = fmt.Errorf("it reads more than %d bytes, each file counted as often as it is named", maxRead)
 
 var errReadOnly = errors.New("the source is read only")
 

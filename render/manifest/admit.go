@@ -55,7 +55,10 @@ func (r *reader) admit(u *Unit, o *Object) {
 		refuse(code, path, "%s", message)
 	}
 	const noManifest = "if this is no manifest, name the file in " + ignoreFile
-	if !fits(o.Content, r.MaxDepth, new(r.MaxBytes)) {
+	left := r.MaxBytes
+	fit := fits(o.Content, r.MaxDepth, &left)
+	r.written += r.MaxBytes - left
+	if !fit {
 		refuse("too-large", nil, "more than %d levels deep, or more than %d bytes with its aliases written out", r.MaxDepth, r.MaxBytes)
 		return
 	}
@@ -214,6 +217,12 @@ func (r *reader) items(u *Unit, list *Object, items []any) {
 		o.Content = content
 		r.admit(u, o)
 	}
+}
+
+// Fits tells whether a value that aliases may have made large is one that a file could hold without them.
+func Fits(v any) bool {
+	left := maxBytes
+	return fits(v, maxDepth, &left)
 }
 
 // fits tells whether v is at most depth levels deep and not larger than left bytes, which it uses up.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -9,11 +10,16 @@ import (
 // ignoreFile has the syntax and the rules of .gitignore; one may stand in any folder.
 const ignoreFile = ".godwitignore"
 
+// maxIgnores is how many bytes of rules there may be for one file, in all folders above it. Each name in the tree is
+// compared with each of them.
+const maxIgnores = 16 << 10
+
 // ignores are the rules of one ignore file, on top of those of the folders above.
 type ignores struct {
 	above *ignores
 	dir   string
 	rules []ignoreRule
+	bytes int // of these rules and those above
 }
 
 type ignoreRule struct {
@@ -41,14 +47,20 @@ func (ig *ignores) ignored(name string, isDir bool) bool {
 }
 
 // parseIgnores reads an ignore file in dir. A line that is no pattern names nothing, as in Git.
-func parseIgnores(above *ignores, dir, text string) *ignores {
-	ig := &ignores{above: above, dir: path.Clean(dir)}
+func parseIgnores(above *ignores, dir, text string) (*ignores, error) {
+	ig := &ignores{above: above, dir: path.Clean(dir), bytes: len(text)}
+	if above != nil {
+		ig.bytes += above.bytes
+	}
+	if ig.bytes > maxIgnores {
+		return nil, fmt.Errorf("%w: more than %d bytes of rules, with those of the folders above; nothing in this folder is read", errTooLarge, maxIgnores)
+	}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if r, ok := parseIgnore(strings.TrimRight(line, "\r\n")); ok {
 			ig.rules = append(ig.rules, r)
 		}
 	}
-	return ig
+	return ig, nil
 }
 
 func parseIgnore(line string) (r ignoreRule, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 func TestIgnored(t *testing.T) {
@@ -39,7 +40,7 @@ func TestIgnored(t *testing.T) {
 		{"\ufeffa", "a", "a"},
 		{`a\`, `a a\`, `a\`},
 	} {
-		ig := parseIgnores(nil, ".", tc.rules)
+		ig := ignoring(t, nil, ".", tc.rules)
 		var got []string
 		for name := range strings.FieldsSeq(tc.names) {
 			if ig.ignored(path.Clean(name), strings.HasSuffix(name, "/")) {
@@ -53,12 +54,39 @@ func TestIgnored(t *testing.T) {
 }
 
 func TestDeeperIgnoreFilesHaveTheLastWord(t *testing.T) {
-	top := parseIgnores(nil, ".", "*.yaml\n!b.yaml")
-	deeper := parseIgnores(top, "x", "!a.yaml\n/b.yaml")
+	top := ignoring(t, nil, ".", "*.yaml\n!b.yaml")
+	deeper := ignoring(t, top, "x", "!a.yaml\n/b.yaml")
 	for name, want := range map[string]bool{"x/a.yaml": false, "x/b.yaml": true, "x/c.yaml": true, "x/y/a.yaml": false, "x/y/b.yaml": false, "x/y/c.txt": false} {
 		if got := deeper.ignored(name, false); got != want {
 			t.Errorf("ignored(%s) = %v, want %v", name, got, want)
 		}
+	}
+}
+
+func ignoring(t *testing.T, above *ignores, dir, rules string) *ignores {
+	t.Helper()
+	ig, err := parseIgnores(above, dir, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ig
+}
+
+// Every name is compared with every rule, so that there may not be any number of them. What a folder with too many has is
+// not read: it may be what they are about.
+func TestThereAreNotTooManyRules(t *testing.T) {
+	object := &fstest.MapFile{Data: []byte("{apiVersion: v1, kind: A, metadata: {name: a}}\n")}
+	rules := func(n int) *fstest.MapFile { return &fstest.MapFile{Data: []byte(strings.Repeat("a*b*c*d\n", n))} }
+	tree := fstest.MapFS{"a.yaml": object, ".godwitignore": rules(1024), "x/b.yaml": object, "x/.godwitignore": rules(1024), "x/y/c.yaml": object, "x/y/.godwitignore": rules(1), "z/d.yaml": object}
+	want := "a.yaml:1#1 A a\n" + "x/b.yaml:1#1 A a\n" +
+		"x/y/.godwitignore: error: too-large: too large: more than 16384 bytes of rules, with those of the folders above; nothing in this folder is read\nx/y/.godwitignore is broken\n" +
+		"z/d.yaml:1#1 A a\n"
+	if got := list(Read(tree, Options{})); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	delete(tree, "x/y/.godwitignore")
+	if got := list(Read(tree, Options{})); !strings.Contains(got, "x/y/c.yaml:1#1 A a\n") {
+		t.Errorf("with fewer rules\n%s", got)
 	}
 }
 
@@ -67,9 +95,16 @@ func FuzzIgnore(f *testing.F) {
 		f.Add(s, "a/b")
 	}
 	f.Fuzz(func(t *testing.T, rules, name string) {
-		ig := parseIgnores(nil, ".", rules)
+		ig, err := parseIgnores(nil, ".", rules)
+		if err != nil {
+			return
+		}
 		first := ig.ignored(name, false)
-		if again := parseIgnores(parseIgnores(nil, ".", rules), "elsewhere", rules).ignored(name, false); first && !again && !strings.HasPrefix(name, "elsewhere/") && !strings.Contains(rules, "!") {
+		deeper, err := parseIgnores(ig, "elsewhere", rules)
+		if err != nil {
+			return
+		}
+		if again := deeper.ignored(name, false); first && !again && !strings.HasPrefix(name, "elsewhere/") && !strings.Contains(rules, "!") {
 			t.Errorf("more rules ignore less: %q of %q", name, rules)
 		}
 	})

@@ -53,6 +53,9 @@ type Options struct {
 	MaxBytes int
 	// MaxObjects limits the objects of the tree; 0 means 100,000.
 	MaxObjects int
+	// MaxTotal limits the bytes of all files of manifests together, or of the objects in them where these are
+	// larger; 0 means 256 MiB.
+	MaxTotal int
 	// MaxDepth limits mappings and lists within each other; 0 means 256.
 	MaxDepth int
 }
@@ -63,6 +66,7 @@ type Options struct {
 // value is empty.
 type Cache struct {
 	units  map[string]Unit
+	sizes  map[string]int      // of the units, in bytes
 	inputs map[string][]string // of build roots
 	placed map[*Object]*Object // by the object as read
 }
@@ -73,23 +77,28 @@ type Cache struct {
 func Read(fsys fs.FS, o Options) []Unit {
 	r := newReader(fsys, o)
 	r.walk(".", nil)
+	todo := make([]unread, len(r.units), len(r.units)+len(r.files))
+	for i, u := range r.units { // what cannot be read at all
+		todo[i] = unread{u.Path, func(string) Unit { return u }}
+	}
 	roots, unused := r.roots()
 	for _, root := range roots {
-		r.unit(root, r.build)
+		todo = append(todo, unread{root, r.build})
 	}
 	for _, dir := range unused {
-		r.units = append(r.units, Unit{Path: dir, Findings: []render.Finding{{
-			Severity: render.Info, Code: "unused-component", File: r.kustomizations[dir].file,
-			Message: "nothing refers to this component, so nothing of it is used",
-		}}})
+		todo = append(todo, unread{dir, r.unused})
 	}
 	for _, file := range r.files {
 		if !r.owned(path.Dir(file)) {
-			r.unit(file, r.file)
+			todo = append(todo, unread{file, r.file})
 		}
 	}
-	slices.SortStableFunc(r.units, func(a, b Unit) int { return strings.Compare(a.Path, b.Path) })
-	r.limitObjects()
+	slices.SortStableFunc(todo, func(a, b unread) int { return strings.Compare(a.path, b.path) })
+	r.units = nil
+	for _, u := range todo {
+		r.unit(u.path, u.read)
+		r.limit()
+	}
 	if o.Cache != nil {
 		r.new.placed = o.Cache.placed
 		*o.Cache = r.new
@@ -103,21 +112,27 @@ func Parse(name string, data []byte, o Options) Unit {
 	if len(data) > r.MaxBytes {
 		return brokenUnit(name, r.tooLarge())
 	}
-	u := r.parse(name, "", data)
-	r.units = []Unit{u}
-	r.limitObjects()
+	r.units = []Unit{r.parse(name, "", data)}
+	r.limit()
 	return r.units[0]
 }
 
+// Limits where Options names none.
+const (
+	maxBytes = 4 << 20
+	maxDepth = 256
+)
+
 func newReader(fsys fs.FS, o Options) *reader {
-	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<20)
+	o.MaxBytes = cmp.Or(o.MaxBytes, maxBytes)
 	o.MaxObjects = cmp.Or(o.MaxObjects, 100_000)
-	o.MaxDepth = cmp.Or(o.MaxDepth, 256)
+	o.MaxTotal = cmp.Or(o.MaxTotal, 256<<20)
+	o.MaxDepth = cmp.Or(o.MaxDepth, maxDepth)
 	return &reader{
 		fsys:           fsys,
 		Options:        o,
 		old:            cmp.Or(o.Cache, &Cache{}),
-		new:            Cache{units: map[string]Unit{}, inputs: map[string][]string{}},
+		new:            Cache{units: map[string]Unit{}, sizes: map[string]int{}, inputs: map[string][]string{}},
 		kustomizations: map[string]kustomization{},
 	}
 }
@@ -133,6 +148,23 @@ type reader struct {
 	found          map[string]count // by code, of the unit that is being read
 	vault          *sops.Vault      // what is encrypted in that unit
 	block          any              // what SOPS added to the List that is being read; nil if nothing
+	objects, bytes int              // of what was read
+	written        int              // bytes of the objects of the unit that is being read, aliases written out
+	over           bool             // there is more than may be: nothing else is read
+}
+
+// unread is a unit before it is read.
+type unread struct {
+	path string
+	read func(path string) Unit
+}
+
+// unused is a component that nothing refers to.
+func (r *reader) unused(dir string) Unit {
+	return Unit{Path: dir, Findings: []render.Finding{{
+		Severity: render.Info, Code: "unused-component", File: r.kustomizations[dir].file,
+		Message: "nothing refers to this component, so nothing of it is used",
+	}}}
 }
 
 var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
@@ -142,10 +174,13 @@ func (r *reader) walk(dir string, ig *ignores) {
 	if err != nil {
 		r.broken(dir, err)
 	}
-	if text, err := r.read(path.Join(dir, ignoreFile)); err == nil {
-		ig = parseIgnores(ig, dir, string(text))
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	text, err := r.read(path.Join(dir, ignoreFile))
+	if err == nil {
+		ig, err = parseIgnores(ig, dir, string(text))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.broken(path.Join(dir, ignoreFile), err)
+		return // whatever is here may be what nobody is to read
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
@@ -241,6 +276,10 @@ func (r *reader) tooLarge() error {
 
 // unit adds the unit that read makes of name. A panic in it is this unit's trouble alone.
 func (r *reader) unit(name string, read func(string) Unit) {
+	if r.over {
+		r.units = append(r.units, Unit{Path: name, Broken: true})
+		return
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			r.found, r.block = nil, nil
@@ -254,8 +293,7 @@ func (r *reader) unit(name string, read func(string) Unit) {
 func (r *reader) file(name string) Unit {
 	hash, _ := r.hash(name)
 	if u, ok := r.old.units[name]; ok && hash != "" && u.Hash == hash {
-		r.new.units[name] = u
-		return u
+		return r.keep(name, u, r.old.sizes[name])
 	}
 	data, err := r.read(name)
 	if err != nil {
@@ -265,17 +303,27 @@ func (r *reader) file(name string) Unit {
 		blob := canonical.Blob(data)
 		hash = hex.EncodeToString(blob[:])
 		if u, ok := r.old.units[name]; ok && u.Hash == hash {
-			r.new.units[name] = u
-			return u
+			return r.keep(name, u, r.old.sizes[name])
 		}
 	}
+	if r.bytes+len(data) > r.MaxTotal { // it would be given up anyway
+		r.bytes += len(data)
+		return Unit{Path: name, Broken: true}
+	}
 	u := r.parse(name, hash, data)
-	r.new.units[name] = u
+	return r.keep(name, u, max(len(data), r.written))
+}
+
+// keep takes a unit of that size into the cache.
+func (r *reader) keep(name string, u Unit, size int) Unit {
+	r.new.units[name], r.new.sizes[name] = u, size
+	r.bytes += size
 	return u
 }
 
 // parse reads the documents of a file.
 func (r *reader) parse(name, hash string, data []byte) Unit {
+	r.written = 0
 	u := Unit{Path: name, Hash: hash}
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		data = nil
@@ -391,9 +439,10 @@ func (r *reader) build(root string) Unit {
 		}}}
 	}
 	if u, ok := r.old.units[root]; ok && u.Hash != "" && u.Hash == r.hashAll(r.old.inputs[root]) {
-		r.new.units[root], r.new.inputs[root] = u, r.old.inputs[root]
-		return u
+		r.new.inputs[root] = r.old.inputs[root]
+		return r.keep(root, u, r.old.sizes[root])
 	}
+	r.written = 0
 	u := Unit{Path: root}
 	seen := witness{r.fsys, map[string][]byte{}}
 	objects, inputs, err := r.Build(seen, root)
@@ -407,10 +456,12 @@ func (r *reader) build(root string) Unit {
 		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
 	}
 	r.more(&u)
-	if u.Hash = r.hashAll(inputs); u.Hash != "" {
-		r.new.units[root], r.new.inputs[root] = u, inputs
+	if u.Hash = r.hashAll(inputs); u.Hash == "" {
+		r.bytes += r.written
+		return u
 	}
-	return u
+	r.new.inputs[root] = inputs
+	return r.keep(root, u, r.written)
 }
 
 // buildFindings makes a finding of each error in err.
@@ -478,20 +529,23 @@ func (r *reader) hashAll(names []string) string {
 	return hex.EncodeToString(blob[:])
 }
 
-// limitObjects empties the units in which the tree's objects become too many, and all behind them.
-func (r *reader) limitObjects() {
-	total, over := 0, false
-	for i := range r.units {
-		u := &r.units[i]
-		total += len(u.Objects)
-		if over {
-			*u = Unit{Path: u.Path, Broken: true}
-		} else if total > r.MaxObjects {
-			over = true
-			*u = Unit{Path: u.Path, Broken: true, Findings: []render.Finding{{
-				Severity: render.Error, Code: "too-many-objects", File: u.Path,
-				Message: fmt.Sprintf("more than %d objects; nothing from here on is read", r.MaxObjects),
-			}}}
-		}
+// limit looks at the unit that was read last. With it there may be more than anybody has to read: it is broken then, and
+// so is what comes after it, unread. What comes before it counts.
+func (r *reader) limit() {
+	u := &r.units[len(r.units)-1]
+	r.objects += len(u.Objects)
+	var f render.Finding
+	switch {
+	case r.over:
+		return
+	case r.objects > r.MaxObjects:
+		f = render.Finding{Code: "too-many-objects", Message: fmt.Sprintf("more than %d objects; nothing from here on is read", r.MaxObjects)}
+	case r.bytes > r.MaxTotal:
+		f = render.Finding{Code: "too-large", Message: fmt.Sprintf("more than %d bytes of manifests; nothing from here on is read. Split the source, or name what is no manifest in %s", r.MaxTotal, ignoreFile)}
+	default:
+		return
 	}
+	r.over = true
+	f.Severity, f.File = render.Error, u.Path
+	*u = Unit{Path: u.Path, Broken: true, Findings: []render.Finding{f}}
 }

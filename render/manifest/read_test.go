@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -459,11 +460,16 @@ func TestLimits(t *testing.T) {
 		{"levels", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: " + strings.Repeat("[", 256) + strings.Repeat("]", 256), Options{}, "a.yaml:1: error: too-large: A a: more than 256 levels deep, or more than 4194304 bytes with its aliases written out\na.yaml is broken\n"},
 		{"levels, just", "apiVersion: v1\nkind: A\nmetadata: {name: a}\nx: " + strings.Repeat("[", 255) + strings.Repeat("]", 255), Options{}, "a.yaml:1#1 A a\n"},
 		{"objects", object + "---\n" + object + "---\n" + object, Options{MaxObjects: 2}, "a.yaml: error: too-many-objects: more than 2 objects; nothing from here on is read\na.yaml is broken\nb.yaml is broken\n"},
+		{"bytes of all", "#" + strings.Repeat("#", len(object)) + "\n" + object, Options{MaxTotal: 142}, "a.yaml:2#1 A a\nb.yaml: error: too-large: more than 142 bytes of manifests; nothing from here on is read. Split the source, or name what is no manifest in .godwitignore\nb.yaml is broken\n"},
+		{"bytes of all objects", "{apiVersion: v1, kind: A, metadata: {name: a}, x: &x " + strings.Repeat("x", 100) + ", y: [*x, *x, *x, *x]}", Options{MaxTotal: 700}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
+		{"bytes of all objects, aliases written out", "{apiVersion: v1, kind: A, metadata: {name: a}, x: &x " + strings.Repeat("x", 100) + ", y: [*x, *x, *x, *x, *x, *x, *x]}", Options{MaxTotal: 700},
+			"a.yaml: error: too-large: more than 700 bytes of manifests; nothing from here on is read. Split the source, or name what is no manifest in .godwitignore\na.yaml is broken\nb.yaml is broken\n"},
+		{"bytes of all, just", object, Options{MaxTotal: 2 * len(object)}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
 		{"objects, just", object, Options{MaxObjects: 2}, "a.yaml:1#1 A a\nb.yaml:1#1 A a\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tree := fstest.MapFS{"a.yaml": {Data: []byte(tc.content)}}
-			if tc.options.MaxObjects > 0 {
+			if tc.options.MaxObjects > 0 || tc.options.MaxTotal > 0 {
 				tree["b.yaml"] = &fstest.MapFile{Data: []byte(object)}
 			}
 			if diff := cmp.Diff(tc.want, list(Read(tree, tc.options))); diff != "" {
@@ -827,6 +833,108 @@ func TestManyFindingsOfAFileAreCounted(t *testing.T) {
 		last := u.Findings[len(u.Findings)-1]
 		if len(u.Findings) != render.MostFindings+1 || last != render.More(u.Path, "duplicate-key", render.Warning, 999-render.MostFindings) || u.Broken || len(u.Objects) != 1 {
 			t.Errorf("%s: %d findings, the last is %s, broken %t, %d objects", u.Path, len(u.Findings), last, u.Broken, len(u.Objects))
+		}
+	}
+}
+
+// opened is a file system that knows which files were opened.
+type opened struct {
+	fstest.MapFS
+	names []string
+}
+
+func (o *opened) Open(name string) (fs.File, error) {
+	if strings.HasSuffix(name, ".yaml") {
+		o.names = append(o.names, name)
+	}
+	return o.MapFS.Open(name)
+}
+
+func (o *opened) Hash(name string) (string, error) {
+	f, ok := o.MapFS[name]
+	if !ok {
+		return "", fs.ErrNotExist
+	}
+	return fmt.Sprintf("%x", canonical.Blob(f.Data)), nil
+}
+
+// What is too much is not read first and given up then: a million objects would be in memory by that time.
+func TestWhatIsTooMuchIsNotRead(t *testing.T) {
+	object := "{apiVersion: v1, kind: A, metadata: {name: a}}\n"
+	for name, options := range map[string]Options{"objects": {MaxObjects: 2}, "bytes": {MaxTotal: 3*len(object) - 1}} {
+		tree := &opened{MapFS: fstest.MapFS{}}
+		for i := range 9 {
+			tree.MapFS[fmt.Sprintf("f%d.yaml", i)] = &fstest.MapFile{Data: []byte(object)}
+		}
+		options.Cache = &Cache{}
+		first := list(Read(tree, options))
+		if got := strings.Join(tree.names, " "); got != "f0.yaml f1.yaml f2.yaml" {
+			t.Errorf("%s: opened %s", name, got)
+		}
+		if again := list(Read(tree, options)); again != first {
+			t.Errorf("%s: with a cache it is\n%s, without\n%s", name, again, first)
+		}
+		// When there is less, all of it is read.
+		for i := range 7 {
+			delete(tree.MapFS, fmt.Sprintf("f%d.yaml", i))
+		}
+		if got := list(Read(tree, options)); got != "f7.yaml:1#1 A a\nf8.yaml:1#1 A a\n" {
+			t.Errorf("%s: later it is\n%s", name, got)
+		}
+		tree.MapFS = fstest.MapFS{"f2.yaml": &fstest.MapFile{Data: []byte(object)}}
+		if got := list(Read(tree, options)); got != "f2.yaml:1#1 A a\n" {
+			t.Errorf("%s: alone it is\n%s", name, got)
+		}
+	}
+}
+
+// Whatever a file holds, reading it takes memory in proportion to its bytes, and so time.
+func TestHostileYAMLCostsLittle(t *testing.T) {
+	const head = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
+	for _, tc := range []struct{ name, head, again, end string }{
+		{"documents", "", "---\n", ""},
+		{"equal keys", head, "k: 1\n", ""},
+		{"keys without a value", head, "? ", ""},
+		{"a list", head + "x: [", "1,", "]"},
+		{"lists", head + "x: [", "[],", "]"},
+		{"mappings", head + "x: [", "{a: 1},", "]"},
+		{"open lists", head + "x: ", "[", ""},
+		{"lists in lists", head + "x:\n", "- ", ""},
+		{"aliases", head + "x: &x 1\ny: [", "*x,", "]"},
+		{"merges", head + "x: &x {a: 1, b: 2}\ny:\n", "- {<<: *x}\n", ""},
+		{"an open quote", head + "x: \"", "a\n", ""},
+		{"open quotes", head, "x: \"\n", ""},
+		{"escapes", head + "x: \"", "\\u0041", "\""},
+		{"folded lines", head + "x: >\n", "  a\n\n", ""},
+		{"a long number", head + "x: 1e", "9", ""},
+		{"colons", head, ":", ""},
+		{"carriage returns", head + "x: ", "\r", ""},
+		{"objects", "apiVersion: v1\nkind: List\nitems:\n", "- {apiVersion: v1, kind: A, metadata: {name: a}}\n", ""},
+	} {
+		cost := func(size int) int {
+			text := []byte(tc.head + strings.Repeat(tc.again, size/len(tc.again)) + tc.end)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			Parse("a.yaml", text, Options{})
+			runtime.ReadMemStats(&after)
+			return int(after.TotalAlloc - before.TotalAlloc)
+		}
+		const size = 1 << 15
+		if one, four := cost(size), cost(4*size); four > 10*one+(1<<20) || four > 4*size*1500 {
+			t.Errorf("%s: %d bytes cost %d, and four times as many %d", tc.name, size, one, four)
+		}
+	}
+}
+
+// What kustomizations build counts as well: they repeat what is in few files.
+func TestWhatIsBuiltCounts(t *testing.T) {
+	tree := fstest.MapFS{"a/kustomization.yaml": {Data: []byte("x")}, "b/kustomization.yaml": {Data: []byte("x")}, "c.yaml": {Data: []byte("{apiVersion: v1, kind: A, metadata: {name: a}}")}}
+	options := Options{Cache: &Cache{}, MaxTotal: 1000, Build: func(_ fs.FS, root string) ([]api.Object, []string, error) {
+		return []api.Object{{"apiVersion": "v1", "kind": "A", "metadata": map[string]any{"name": root}, "x": strings.Repeat("x", 600)}}, []string{root}, nil
+	}}
+	for _, how := range []string{"first", "with a cache"} {
+		if got := list(Read(tree, options)); !strings.Contains(got, "b: error: too-large: more than 1000 bytes of manifests") || !strings.Contains(got, "c.yaml is broken") {
+			t.Errorf("%s:\n%s", how, got)
 		}
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/api"
+	"github.com/godwit-gitops/godwit/api/canonical"
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
+	"github.com/godwit-gitops/godwit/render/manifest"
 )
 
 // document patches the JSON or YAML text that a field of the object holds.
@@ -73,8 +76,15 @@ func patchJSON(text string, operations []operation) (string, error) {
 	return string(patched), err
 }
 
-// patchYAML sorts the keys; comments are lost.
+// patchYAML sorts the keys; comments are lost, and aliases written out.
 func patchYAML(text string, operations []operation) (string, error) {
+	if strings.Contains(text, "*") { // there may be aliases, which YAMLToJSON writes out however much that is
+		if v, _, err := canonical.Decode([]byte(text)); err != nil {
+			return "", fmt.Errorf("is no YAML: %w", err)
+		} else if !manifest.Fits(v) {
+			return "", errors.New("is too large or too deep with its aliases written out")
+		}
+	}
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		return "", fmt.Errorf("is no YAML: %w", err)

@@ -240,6 +240,9 @@ func TestFieldsOfYAMLAreWrittenAnew(t *testing.T) {
 		{"text", "/a", "add", "1", "error: the text in /data/conf: add /a: the document is neither an object nor a list"},
 		{"a: 1", "", "replace", "1", "error: the text in /data/conf: the document must be an object or a list"},
 		{"a: [", "/a", "add", "1", "error: the text in /data/conf: is no YAML"},
+		{"a: &a [x]\nb: *a\n", "/c", "add", "1", "a:\n- x\nb:\n- x\nc: 1\n"},
+		{"cron: '* * * * *'\n", "/c", "add", "1", "c: 1\ncron: '* * * * *'\n"},
+		{"a: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a, ", 3000) + "*a]\n", "/c", "add", "1", "error: the text in /data/conf: is too large or too deep with its aliases written out"},
 	} {
 		o := &policyv1alpha1.FieldOverrider{FieldPath: "/data/conf", YAML: []policyv1alpha1.FieldPatchOperation{{SubPath: test.subPath, Operator: policyv1alpha1.OverriderOperator(test.op)}}}
 		o.YAML[0].Value.Raw = []byte(test.value)

@@ -1,12 +1,12 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/jsonpath"
 
 	policyv1alpha1 "github.com/godwit-gitops/godwit/api/policy/v1alpha1"
 	workv1alpha2 "github.com/godwit-gitops/godwit/api/work/v1alpha2"
@@ -120,15 +120,14 @@ func checkStatePreservation(r *Report, at Path, s *policyv1alpha1.StatePreservat
 	r.Info("differs-1", at, "works without a feature gate, which Karmada asks for")
 }
 
-// maxJSONPath is how long a JSONPath may be. Reading one takes a stack as deep as it is long.
-const maxJSONPath = 4096
-
 func checkJSONPath(r *Report, at Path, path string) {
 	if len(path) > maxJSONPath {
 		r.Error("json-path", at, "has %d characters, more than %d; shorten it", len(path), maxJSONPath)
 		return
 	}
-	if err := jsonpath.New("").Parse(path); err != nil {
+	if _, err := JSONPath("", path); errors.Is(err, errJSONPath) {
+		r.Error("json-path", at, "%v; name each step, and use .. and lists of names in brackets sparingly", err)
+	} else if err != nil {
 		r.Warning("json-path", at, "cannot be read, so no copy is ever moved away: %v; write it like {.jobStatus.jobId}", err)
 	} else if path != "" && !strings.Contains(path, "{") {
 		r.Warning("json-path", at, "is plain text without {}, which is kept as it stands and takes nothing out of the status; write it like {.jobStatus.jobId}")

@@ -180,12 +180,17 @@ func TestFindingsOfPropagationPolicies(t *testing.T) {
         - {aliasLabelName: a, jsonPath: "{.jobStatus.jobId}"}
         - {aliasLabelName: b, jsonPath: "{.a[}"}
         - {aliasLabelName: c, jsonPath: .a}
-        - {aliasLabelName: d, jsonPath: "{` + strings.Repeat(".a", 3000) + `}"}`, []string{
+        - {aliasLabelName: d, jsonPath: "{` + strings.Repeat(".a", 3000) + `}"}
+        - {aliasLabelName: e, jsonPath: "{..a..a}"}
+        - {aliasLabelName: f, jsonPath: "{` + strings.Repeat("['a','b']", 7) + `}"}
+        - {aliasLabelName: g, jsonPath: "{..a['b','c']}"}`, []string{
 			"7 info differs-2 spec.failover.cluster",
 			"8 info differs-1 spec.failover.cluster.statePreservation",
 			"11 warning json-path spec.failover.cluster.statePreservation.rules[1].jsonPath",
 			"12 warning json-path spec.failover.cluster.statePreservation.rules[2].jsonPath",
 			"13 error json-path spec.failover.cluster.statePreservation.rules[3].jsonPath",
+			"14 error json-path spec.failover.cluster.statePreservation.rules[4].jsonPath",
+			"15 error json-path spec.failover.cluster.statePreservation.rules[5].jsonPath",
 		}},
 		{"weights without effect", KindPropagationPolicy, `
   placement:

@@ -10,6 +10,9 @@
 // where several share the namespace. Cluster-scoped kinds, ClusterPropagationPolicy and Cluster among them, are refused
 // unless the project lists them; a policy of such a kind then reaches everything, as in Karmada.
 //
+// On members, what a project has is written as its service account, if it has one: their own rules then say what the team
+// may do there, and whoever gets past the limits here is not past those. Nothing that the team writes names the account.
+//
 // The package is pure, and a Set never changes. A nil Set has no projects, and a nil Project allows everything: it is what
 // a file belongs to where there are none.
 package project

@@ -31,6 +31,9 @@ type Limits struct {
 	Members []string
 	// MemberSelector selects them by their labels: "env=prod,team in (a, b)". Both hold; empty means all.
 	MemberSelector string
+	// ServiceAccount is the one of each member, as namespace/name, that the project's objects are written as; empty means
+	// godwit's own.
+	ServiceAccount string
 }
 
 // Project is what one project may have. Nil allows everything.
@@ -106,6 +109,11 @@ func Compile(projects []Limits) (*Set, error) {
 				fail("memberSelector", "%v", err)
 			}
 		}
+		if l.ServiceAccount != "" {
+			if _, _, err := ParseAccount(l.ServiceAccount); err != nil {
+				fail("serviceAccount", "%v", err)
+			}
+		}
 		s.all = append(s.all, p)
 	}
 	if err := errors.Join(failures...); err != nil {
@@ -138,6 +146,18 @@ func (s *Set) All() []*Project {
 		return nil
 	}
 	return s.all
+}
+
+// ServiceAccounts are those that projects name, as namespace/name, sorted, each once.
+func (s *Set) ServiceAccounts() []string {
+	var all []string
+	for _, p := range s.All() {
+		if a := p.ServiceAccount(); a != "" {
+			all = append(all, a)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Of is the project of a file or folder, given relative to the source. It is nil where there are no projects, and
@@ -179,6 +199,14 @@ func (p *Project) Name() string {
 		return ""
 	}
 	return p.limits.Name
+}
+
+// ServiceAccount is who the project's objects are written as on members, as namespace/name; empty means godwit's own account.
+func (p *Project) ServiceAccount() string {
+	if p == nil {
+		return ""
+	}
+	return p.limits.ServiceAccount
 }
 
 // Refusal is why an object may not be where it stands.
@@ -290,4 +318,13 @@ func listed(words []string, none string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:most], ", "), n-most)
 	}
 	return strings.Join(words, ", ")
+}
+
+// ParseAccount takes "namespace/name" of a service account apart.
+func ParseAccount(text string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "", "", fmt.Errorf("%q is no service account; write namespace/name", text)
+	}
+	return namespace, name, nil
 }

@@ -196,6 +196,8 @@ func TestMistakesInTheConfiguration(t *testing.T) {
 		{"bad kind", func(l *project.Limits) { l.Kinds = []string{"apps/v1"} }, `projects[0].kinds[0]: "apps/v1" is no kind`},
 		{"half a kind", func(l *project.Limits) { l.ClusterScoped = []string{"Cluster*"} }, `projects[0].clusterScoped[0]: "Cluster*" is no kind`},
 		{"bad group", func(l *project.Limits) { l.Kinds = []string{"Deployment."} }, `"Deployment." is no kind`},
+		{"an account without a namespace", func(l *project.Limits) { l.ServiceAccount = "deployer" }, `projects[0].serviceAccount: "deployer" is no service account; write namespace/name`},
+		{"an account that is two", func(l *project.Limits) { l.ServiceAccount = "shop/a:b" }, `projects[0].serviceAccount: "shop/a:b" is no`},
 		{"bad selector", func(l *project.Limits) { l.MemberSelector = "a in" }, "projects[0].memberSelector: "},
 	} {
 		l := good
@@ -255,4 +257,39 @@ func FuzzFolders(f *testing.F) {
 			t.Errorf("%q is of project shop", file)
 		}
 	})
+}
+
+func TestServiceAccounts(t *testing.T) {
+	limits := func(name, account string) project.Limits {
+		return project.Limits{Name: name, Paths: []string{name}, Namespaces: []string{name}, ServiceAccount: account}
+	}
+	s, err := project.Compile([]project.Limits{limits("b", "b/d"), limits("none", ""), limits("a", "a/d.x"), limits("c", "b/d")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.ServiceAccounts(), " "); got != "a/d.x b/d" {
+		t.Errorf("ServiceAccounts() = %s", got)
+	}
+	for file, want := range map[string]string{"a/x.yaml": "a/d.x", "none/x.yaml": "", "elsewhere.yaml": ""} {
+		if got := s.Of(file).ServiceAccount(); got != want {
+			t.Errorf("Of(%s).ServiceAccount() = %q, want %q", file, got, want)
+		}
+	}
+	var none *project.Set
+	if none.ServiceAccounts() != nil || none.Of("x").ServiceAccount() != "" {
+		t.Error("there are accounts where there are no projects")
+	}
+}
+
+func TestParseAccount(t *testing.T) {
+	for text, good := range map[string]bool{
+		"a/b": true, "team-a/deployer.x": true,
+		"": false, "a": false, "/": false, "a/": false, "/b": false, "a/b/c": false, "a:b/c": false, "a/b:c": false, "A/b": false, "a.b/c": false,
+		"a/b\r\nX-Y: z": false, "a/*": false,
+	} {
+		namespace, name, err := project.ParseAccount(text)
+		if (err == nil) != good || good && namespace+"/"+name != text {
+			t.Errorf("ParseAccount(%q) = %q, %q, %v", text, namespace, name, err)
+		}
+	}
 }

@@ -12,6 +12,9 @@ const (
 	LabelManaged      = "godwit.dev/managed"
 	AnnotationFleet   = "godwit.dev/fleet"
 	AnnotationBinding = "godwit.dev/binding"
+	// AnnotationAccount is the service account, as namespace/name, that the object is written as on the member. It is
+	// there if the object's project has one, and says nothing wherever else it stands.
+	AnnotationAccount = "godwit.dev/service-account"
 
 	// ConflictAnnotation on a template overrules the policy's conflictResolution.
 	ConflictAnnotation = "work.karmada.io/conflict-resolution"
@@ -54,17 +57,25 @@ func foreignLabels(o api.Object, keepInstance bool) []string {
 
 var labelsWithInstance = append([]string{InstanceLabel}, trackingLabels...)
 
-// mark adds our marks and takes off those of others. Without a binding, as for a Namespace that only
-// its works need, there is no mark of one.
-func mark(o api.Object, fleet, binding string, foreign []string) api.Object {
-	ours := map[string]any{AnnotationFleet: fleet}
-	if binding != "" {
-		ours[AnnotationBinding] = binding
+// marks are what is different about our marks from one object to the next.
+type marks struct{ fleet, binding, account string }
+
+// mark adds our marks and takes off those of others, and one of an account that nobody who may gave it. Without a
+// binding, as for a Namespace that only its works need, there is no mark of one.
+func mark(o api.Object, m marks, foreign []string) api.Object {
+	ours := map[string]any{AnnotationFleet: m.fleet}
+	if m.binding != "" {
+		ours[AnnotationBinding] = m.binding
+	}
+	if m.account != "" {
+		ours[AnnotationAccount] = m.account
 	}
 	return withMeta(o,
 		metaChange{"labels", foreign, map[string]any{LabelManaged: "true"}},
-		metaChange{"annotations", trackingAnnotations, ours})
+		metaChange{"annotations", annotationsOfOthers, ours})
 }
+
+var annotationsOfOthers = append([]string{AnnotationAccount}, trackingAnnotations...)
 
 // metaChange changes one map of metadata.
 type metaChange struct {
@@ -102,6 +113,9 @@ func cloneOrNew(m map[string]any) map[string]any {
 func Owned(live api.Object, fleet string) bool {
 	return metaText(live, "labels", LabelManaged) == "true" && metaText(live, "annotations", AnnotationFleet) == fleet
 }
+
+// AccountOf is the service account that an object's work is written as; empty means our own.
+func AccountOf(o api.Object) string { return metaText(o, "annotations", AnnotationAccount) }
 
 // BindingOf is the binding that an object's mark names, empty if none does.
 func BindingOf(o api.Object) string { return metaText(o, "annotations", AnnotationBinding) }

@@ -20,6 +20,8 @@ type Renderer struct {
 	Overrides *override.Set
 	// Fleet is the name in our marks.
 	Fleet string
+	// Account is the service account that the works are written as, in their mark; empty means our own.
+	Account string
 	// KeepInstance leaves the label app.kubernetes.io/instance on objects.
 	KeepInstance bool
 }
@@ -67,8 +69,8 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 	}
 	// Overrides may reach into labels and annotations that a template has only through its marks,
 	// so the marks are there before them, and again after them.
-	foreign := foreignLabels(o, r.KeepInstance)
-	o = mark(o, r.Fleet, c.Binding, foreign)
+	foreign, ours := foreignLabels(o, r.KeepInstance), marks{r.Fleet, c.Binding, r.Account}
+	o = mark(o, ours, foreign)
 	result, err := r.Overrides.Apply(o, c.ID, c.Cluster, c.Explain)
 	if err != nil {
 		return Rendered{Overrides: result}, err
@@ -78,7 +80,7 @@ func (r *Renderer) Render(c Copy) (Rendered, error) {
 		return Rendered{Overrides: result}, fmt.Errorf("an override turns %s %s into %s %s: overrides may not change apiVersion, kind, namespace or name",
 			c.ID.APIVersion(), c.ID, id.APIVersion(), id)
 	}
-	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), r.Fleet, c.Binding, foreign)
+	o = mark(withLabels(interpret.Prune(result.Object), c.Labels), ours, foreign)
 	if o, err = c.Sealed.Open(o); err != nil { // the last step: none but this one sees values
 		return Rendered{Overrides: result}, err
 	}
@@ -118,11 +120,12 @@ func Overwrite(template api.Object, policy bool) bool {
 
 // Namespace is the Namespace object that works in it need on a member, where no template says more.
 func Namespace(name, fleet string) api.Object {
-	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, fleet, "", nil)
+	return mark(api.Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, marks{fleet: fleet}, nil)
 }
 
-// ResourceQuota is the share of one member in a FederatedResourceQuota. No override applies to it.
-func ResourceQuota(id api.ID, hard corev1.ResourceList, fleet string) api.Object {
+// ResourceQuota is the share of one member in a FederatedResourceQuota, written as account, empty for our own. No override
+// applies to it.
+func ResourceQuota(id api.ID, hard corev1.ResourceList, fleet, account string) api.Object {
 	limits := make(map[string]any, len(hard))
 	for name, q := range hard {
 		limits[string(name)] = q.String()
@@ -131,5 +134,5 @@ func ResourceQuota(id api.ID, hard corev1.ResourceList, fleet string) api.Object
 		"apiVersion": id.APIVersion(), "kind": id.Kind,
 		"metadata": map[string]any{"namespace": id.Namespace, "name": id.Name},
 		"spec":     map[string]any{"hard": limits},
-	}, fleet, "", nil)
+	}, marks{fleet: fleet, account: account}, nil)
 }

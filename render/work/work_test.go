@@ -373,3 +373,34 @@ func TestVersionsTellWorksApart(t *testing.T) {
 		}
 	})
 }
+
+// Only the renderer says who writes an object: neither its template nor an override does.
+func TestTheAccountIsNotForTemplatesToSay(t *testing.T) {
+	forged := strings.Replace(deployment, "annotations: {", "annotations: {godwit.dev/service-account: kube-system/admin, ", 1)
+	for _, account := range []string{"", "shop/deployer"} {
+		for name, overrides := range map[string]string{
+			"none":  `labelsOverrider: [{operator: add, value: {a: b}}]`,
+			"adds":  `annotationsOverrider: [{operator: add, value: {godwit.dev/service-account: kube-system/admin}}]`,
+			"sets":  `annotationsOverrider: [{operator: replace, value: {godwit.dev/service-account: kube-system/admin}}]`,
+			"drops": `annotationsOverrider: [{operator: remove, value: {godwit.dev/service-account: ""}}]`,
+		} {
+			for _, template := range []string{deployment, forged} {
+				r := renderer(t, overriding(overrides))
+				r.Account = account
+				got, err := r.Render(copyOf(t, template, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if is := work.AccountOf(got.Object); is != account {
+					t.Errorf("with the account %q, %s overridden: %q", account, name, is)
+				}
+			}
+		}
+	}
+	if o := work.ResourceQuota(api.ID{Version: "v1", Kind: "ResourceQuota", Namespace: "a", Name: "b"}, nil, "fleet", "a/b"); work.AccountOf(o) != "a/b" {
+		t.Error("a quota is nobody's")
+	}
+	if o := work.Namespace("a", "fleet"); work.AccountOf(o) != "" {
+		t.Error("a Namespace that works need is somebody's")
+	}
+}
