@@ -45,11 +45,13 @@ func openObjects(dir string) *gitObjects {
 	return &gitObjects{dir: dir, storage: remote.OpenStorage(dir), trees: map[plumbing.Hash]*listing{}}
 }
 
-// reopen is needed after objects were added behind the storage's back.
-func (g *gitObjects) reopen() {
+// change runs f, which changes the repository behind the storage's back, while nobody reads.
+func (g *gitObjects) change(f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	err := f()
 	g.renew()
+	return err
 }
 
 func (g *gitObjects) renew() {
