@@ -211,6 +211,7 @@ type fakeFleet struct {
 	changed chan struct{}
 	silent  bool // members are not looked at
 	strange bool // members are ready, and what room they have is not known
+	down    bool // members are not ready any more
 }
 
 func newFleet() *fakeFleet { return &fakeFleet{changed: make(chan struct{}, 1)} }
@@ -248,6 +249,9 @@ func (f *fakeFleet) Observe() decide.Observations {
 			Nodes: &clusterv1alpha1.NodeSummary{}, Resources: &clusterv1alpha1.ResourceSummary{}}
 		if f.strange {
 			facts.Nodes, facts.Resources = nil, nil
+		}
+		if f.down {
+			facts.Ready, facts.Reason = metav1.ConditionFalse, "ClusterNotReachable"
 		}
 		if !d.Paused {
 			for id, w := range d.Works {
