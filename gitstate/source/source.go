@@ -280,6 +280,7 @@ func (s *reader) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot,
 		if names > maxNames {
 			return fail(ErrTooMany)
 		}
+		s.objects.keep(names)
 		s.checked = commit.Hash
 	}
 	return gitstate.Snapshot{
