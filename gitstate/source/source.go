@@ -101,8 +101,14 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Close gives the clone back. Snapshots cannot be read after it.
-func (s *Source) Close() error { return errors.Join(s.objects.close(), s.lock.Close()) }
+// Close gives the clone back. Snapshots cannot be read after it. The remote is closed, too.
+func (s *Source) Close() error {
+	err := errors.Join(s.objects.close(), s.lock.Close())
+	if s.o.Remote != nil { // one that never fetched needs none
+		err = errors.Join(err, s.o.Remote.Close())
+	}
+	return err
+}
 
 // takeLock locks a file for as long as it is open; a crash unlocks it.
 func takeLock(path string) (*os.File, error) {

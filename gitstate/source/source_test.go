@@ -392,3 +392,16 @@ func TestTheCloneIsReadWhileTheRemoteIsWaitedFor(t *testing.T) {
 		second = repo.Commit("main", map[string]string{"f": request}, request)
 	}
 }
+
+func TestAClosedSourceKeepsNoConnection(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("main", map[string]string{"f": "1"}, "1")
+	server := gittest.ServeHTTP(t, repo.Dir, gittest.HTTPOptions{})
+	r, err := remote.New(remote.Options{URL: server.URL})
+	must(t, err)
+	s, err := source.Open(source.Options{Remote: r, Dir: t.TempDir()})
+	must(t, err)
+	fetch(t, s)
+	must(t, s.Close())
+	server.Deserted(t)
+}

@@ -30,7 +30,7 @@ type Remote interface {
 
 // Options say which branch to keep, and where.
 type Options struct {
-	// Remote is where the branch is shared; nil keeps it in Dir only.
+	// Remote is where the branch is shared; nil keeps it in Dir only. One that is an io.Closer is closed with the store.
 	Remote Remote
 	// Branch is its name without refs/heads/; empty means godwit/state.
 	Branch string
@@ -272,6 +272,9 @@ func (s *Store) Close() error {
 	s.turn <- struct{}{}
 	defer s.unlock()
 	s.closeObjects()
+	if c, ok := s.o.Remote.(io.Closer); ok {
+		c.Close() // its connections; they would idle for a while, and nobody waits for that
+	}
 	s.release()
 	return nil
 }

@@ -1032,3 +1032,29 @@ func TestTheCloneIsOfUseWhileTheRemoteIsWaitedFor(t *testing.T) {
 		t.Errorf("after the next push: %+v", tree)
 	}
 }
+
+func TestWhatIsClosedKeepsNoConnection(t *testing.T) {
+	w := newWorld(t)
+	server := gittest.ServeHTTP(t, w.dir, gittest.HTTPOptions{})
+	o := w.options("a")
+	o.Remote = newRemote(t, server.URL)
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.Deserted(t)
+
+	b, err := OpenBoard(newRemote(t, server.URL), t.TempDir(), "agents/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	server.Deserted(t)
+}
