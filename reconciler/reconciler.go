@@ -680,6 +680,7 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 	}
 	r.announce(ctx, d.Commit, head)
 	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
+	r.acted = false // on this one; what comes between may fail
 	r.unpushed++
 	r.commits++
 	r.retryAt = time.Time{}

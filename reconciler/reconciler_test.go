@@ -460,6 +460,44 @@ func TestARemoteThatIsGoneHoldsUpNothing(t *testing.T) {
 	})
 }
 
+// What could not be acted on when it was decided is acted on by the pass that can, though that decides nothing.
+func TestWhatWasHeldIsActedOnLater(t *testing.T) {
+	for name, configure := range map[string]func(*Config, *fakeKeeper){
+		"until it is pushed": func(c *Config, _ *fakeKeeper) { c.RequirePush = true },
+		"until it is kept":   func(c *Config, k *fakeKeeper) { c.Keeper = k },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &fakeKeeper{}
+				w := newWorld(t, placed(), func(c *Config) { configure(c, k) })
+				away := func(err error) {
+					w.store.mu.Lock()
+					defer w.store.mu.Unlock()
+					w.store.pushErr, k.err = err, err
+				}
+				stop := w.start(t)
+				defer stop()
+				later(70 * time.Second)
+				synctest.Wait()
+				away(errAway)
+				more := placed()
+				more["two.yaml"] = strings.Replace(config, "web", "two", 1)
+				w.source.push(more)
+				later(time.Minute)
+				synctest.Wait()
+				if n := w.fleet.works("m1"); n != 1 {
+					t.Errorf("%d works on m1, and the second is to wait", n)
+				}
+				away(nil)
+				later(time.Minute)
+				if n := w.fleet.works("m1"); n != 2 {
+					t.Errorf("%d works on m1 once nothing holds it up, want 2", n)
+				}
+			})
+		})
+	}
+}
+
 func TestRequirePushActsOnlyOnWhatIsPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, placed(), func(c *Config) { c.RequirePush = true })
