@@ -33,6 +33,8 @@ type Source interface {
 // Store is the state branch.
 type Store interface {
 	Load(ctx context.Context) (store.Tree, error)
+	// Local is Load without asking the remote.
+	Local(ctx context.Context) (store.Tree, error)
 	Commit(ctx context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error)
 	Push(ctx context.Context) error
 	At(ctx context.Context, rev string) (store.Tree, error)
@@ -220,6 +222,8 @@ var ErrNewer = record.ErrNewer
 func (r *Reconciler) Run(ctx context.Context) error {
 	poll := r.Clock.NewTicker(r.PollInterval)
 	defer poll.Stop()
+	r.hurried = true
+	defer r.quiet()
 	for err := r.start(ctx); err != nil; err = r.start(ctx) {
 		switch {
 		case ctx.Err() != nil:
@@ -232,8 +236,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	r.hurried = true
-	defer r.quiet()
 	for {
 		started := r.Clock.Now()
 		wake, err := r.Pass(ctx)
@@ -415,7 +417,7 @@ func (r *Reconciler) back(what, message string) {
 // recall takes the commit that the state was decided from, if it is known here, in place of a source that
 // cannot be read: a process that starts while the remote is away goes on with it.
 func (r *Reconciler) recall(ctx context.Context) bool {
-	if r.snapshot.FS != nil || r.load(ctx) != nil {
+	if r.snapshot.FS != nil || r.state == nil && r.load(ctx) != nil {
 		return false
 	}
 	was := r.state.Meta.Source

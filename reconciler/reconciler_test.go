@@ -113,6 +113,14 @@ func (s *fakeStore) Load(context.Context) (store.Tree, error) {
 	return s.treeAt(len(s.heads)), err
 }
 
+func (s *fakeStore) Local(context.Context) (store.Tree, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.treeAt(len(s.heads))
+	t.Offline = store.ErrNotAsked
+	return t, nil
+}
+
 func (s *fakeStore) Commit(_ context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

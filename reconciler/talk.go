@@ -32,7 +32,7 @@ func begin[T any](ctx context.Context, r *Reconciler, talk func(context.Context)
 	return x
 }
 
-// over waits until it is, as long as that takes if nothing can be done without it. False means that it goes on.
+// over waits until it is, as long as that takes if it is needed. False means that it goes on.
 func (x *exchange[T]) over(r *Reconciler, needed bool) bool {
 	if needed || !r.hurried {
 		<-x.done
@@ -101,14 +101,28 @@ func (r *Reconciler) read(ctx context.Context) error {
 			return nil
 		}
 		x := r.reading
-		if !x.over(r, r.state == nil || r.snapshot.FS == nil) {
-			return nil
+		if !x.over(r, false) {
+			if r.remember(ctx) {
+				return nil
+			}
+			<-x.done // nothing can be decided without it
 		}
 		r.reading = nil
 		if err := r.hear(ctx, x); err != nil || !x.late {
 			return err
 		}
 	}
+}
+
+// remember makes do with what the clones have where nothing was read yet. False means that it is not enough.
+func (r *Reconciler) remember(ctx context.Context) bool {
+	if r.state == nil {
+		tree, err := r.Store.Local(ctx)
+		if err != nil || tree.Head == "" || r.loaded(ctx, tree) != nil {
+			return false
+		}
+	}
+	return r.snapshot.FS != nil || r.recall(ctx)
 }
 
 // ask begins to read what is to be read.

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -45,10 +46,15 @@ func (s *silence) of(ctx context.Context, kind string) error {
 	select {
 	case <-over:
 		return nil
+	case <-time.After(givenUp):
+		return errors.New("it took too long")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
+
+// givenUp is how long the fakes wait for an answer, as package remote does.
+const givenUp = time.Minute
 
 type silentStore struct {
 	*fakeStore
@@ -56,10 +62,13 @@ type silentStore struct {
 }
 
 func (s silentStore) Load(ctx context.Context) (store.Tree, error) {
-	if err := s.of(ctx, "load"); err != nil {
+	away := s.of(ctx, "load")
+	if err := ctx.Err(); err != nil {
 		return store.Tree{}, err
 	}
-	return s.fakeStore.Load(ctx)
+	t, err := s.fakeStore.Load(ctx)
+	t.Offline = away
+	return t, err
 }
 
 func (s silentStore) Push(ctx context.Context) error {
@@ -184,11 +193,11 @@ func TestWhatARemoteSaysLateIsHeard(t *testing.T) {
 			if commits, pushed, _ := w.store.state(t); pushed != commits {
 				t.Errorf("%d of %d commits are pushed", pushed, commits)
 			}
-			// What was read of the branch before we committed to it is not taken for what is there.
-			if strings.Contains(w.log.String(), "the state branch moved") {
-				t.Errorf("a race was lost against nobody:\n%s", w.log)
-			}
 		})
+		// What was read of the branch before we committed to it is not taken for what is there.
+		if strings.Contains(w.log.String(), "the state branch moved") {
+			t.Errorf("a race was lost against nobody:\n%s", w.log)
+		}
 	})
 }
 
@@ -217,10 +226,10 @@ func TestABranchReadBeforeItWasCommittedToIsReadAgain(t *testing.T) {
 			if commits < 20 || pushed != commits {
 				t.Errorf("%d commits, %d of them pushed", commits, pushed)
 			}
-			if strings.Contains(w.log.String(), "the state branch moved") {
-				t.Errorf("a race was lost against nobody:\n%s", w.log)
-			}
 		})
+		if strings.Contains(w.log.String(), "the state branch moved") {
+			t.Errorf("a race was lost against nobody:\n%s", w.log)
+		}
 	})
 }
 
@@ -233,10 +242,10 @@ func TestAHintDuringTalkIsNotLost(t *testing.T) {
 			later(70 * time.Second)
 			quiet.begin("load")
 			hints <- struct{}{}
-			later(time.Minute)
+			later(givenUp / 3)
 			fetches := w.source.read()
 			hints <- struct{}{}
-			later(time.Minute)
+			later(givenUp / 3)
 			quiet.end()
 			later(5 * time.Second)
 			if got := w.source.read() - fetches; got != 2 {
@@ -264,6 +273,59 @@ func TestWhatHasToBePushedIsWaitedFor(t *testing.T) {
 			later(time.Minute)
 			if n := w.fleet.works("m1"); n != 2 {
 				t.Errorf("%d works on m1, want 2", n)
+			}
+		})
+	})
+}
+
+// A process that starts meanwhile, as each change of the configuration makes it, goes on with what is in the clones.
+func TestAStartWhileARemoteAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, quiet := silentWorld(t, nil)
+		w.in(t, func() {
+			later(70 * time.Second)
+			quiet.begin("load fetch push")
+			w.member(true)
+			later(10 * time.Second)
+		})
+		if commits, pushed, _ := w.store.state(t); commits == pushed {
+			t.Fatal("nothing is left to be pushed")
+		}
+		w.Reconciler, w.fleet.desired = New(w.Config), nil
+		w.in(t, func() {
+			later(2*answerTime + 2*time.Second)
+			if n := w.fleet.works("m1"); n != 1 {
+				t.Errorf("%d works on m1, want 1", n)
+			}
+			before, _, _ := w.store.state(t)
+			w.member(false)
+			later(answerTime + 2*time.Second)
+			if now, _, _ := w.store.state(t); now == before {
+				t.Error("a member changed, and nothing was decided")
+			}
+			quiet.end()
+			later(10 * time.Second)
+			if commits, pushed, _ := w.store.state(t); commits != pushed {
+				t.Errorf("%d of %d commits are pushed", pushed, commits)
+			}
+		})
+	})
+}
+
+// Without a clone there is nothing to go on with.
+func TestAFirstStartWaitsForTheRemote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, quiet := silentWorld(t, nil)
+		quiet.begin("load fetch")
+		w.in(t, func() {
+			later(givenUp / 2)
+			if commits, _, _ := w.store.state(t); commits > 0 || w.Ready() == nil {
+				t.Errorf("%d commits before anything was read", commits)
+			}
+			quiet.end()
+			later(5 * time.Second)
+			if n := w.fleet.works("m1"); n != 1 {
+				t.Errorf("%d works on m1, want 1", n)
 			}
 		})
 	})

@@ -38,6 +38,23 @@ func (s *Store) Load(ctx context.Context) (Tree, error) {
 	return t, nil
 }
 
+// Local returns the branch as the clone has it. It asks no remote, and Tree.Offline is ErrNotAsked.
+func (s *Store) Local(ctx context.Context) (Tree, error) {
+	if err := s.lock(ctx); err != nil {
+		return Tree{}, err
+	}
+	defer s.unlock()
+	if err := s.readLocal(); err != nil {
+		return Tree{}, fmt.Errorf("load the state branch: %w", err)
+	}
+	t := s.tree()
+	t.Offline = ErrNotAsked
+	return t, nil
+}
+
+// ErrNotAsked says that the remote was not asked, so that it may be elsewhere.
+var ErrNotAsked = errors.New("the remote has not answered yet")
+
 // load brings the branch together with the remote's, unless that is offline.
 func (s *Store) load(ctx context.Context, theirs plumbing.Hash, offline error) (t Tree, err error) {
 	if err := ctx.Err(); err != nil {

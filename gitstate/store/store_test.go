@@ -1005,6 +1005,9 @@ func TestTheCloneIsOfUseWhileTheRemoteIsWaitedFor(t *testing.T) {
 	if at, err := s.At(t.Context(), string(head)); err != nil || at.Head != head {
 		t.Errorf("At while a Load waits = %v, %v", at.Head, err)
 	}
+	if at, err := s.Local(t.Context()); err != nil || at.Head != head || at.Unpushed != 1 || !errors.Is(at.Offline, ErrNotAsked) {
+		t.Errorf("Local while a Load waits = %+v, %v", at, err)
+	}
 	if err := end(); err != nil || tree.Head != head || tree.Unpushed != 1 {
 		t.Errorf("Load = %+v, %v, want what was committed meanwhile", tree, err)
 	}
