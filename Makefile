@@ -44,6 +44,11 @@ check: prepare layers fmt vet ## everything that must pass before a commit, with
 test: prepare layers fmt vet membercluster ## everything, real API servers included
 	GODWIT_MEMBERCLUSTER=$(CURDIR)/$(MEMBER) $(GO) test -count=1 -timeout 30m -tags realcluster ./...
 
+.PHONY: soak
+SOAK ?= -soak.rounds 160
+soak: prepare membercluster ## what happens to a fleet in hours, in 10 minutes, on real API servers; SOAK="-soak.rounds 60 -soak.seed 7 -soak.race"
+	GODWIT_MEMBERCLUSTER=$(CURDIR)/$(MEMBER) $(GO) test -count=1 -timeout 30m -tags realcluster -v -run '^TestSoak$$' ./cmd/godwit $(SOAK)
+
 .PHONY: race
 race: ## the tests under the race detector
 	$(GO) test -race ./...

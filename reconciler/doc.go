@@ -6,7 +6,7 @@
 // later one.
 //
 // It promises: nothing is applied or deleted that is not committed; a lost race means deciding again
-// on what is there now; a remote that does not answer delays nothing but its own push; a pass that
+// on what is there now; a remote that does not answer delays a pass by seconds, and what it says then is for a later one; a pass that
 // changes nothing writes nothing; a source or state that cannot be read leaves the last good one in
 // force. So does a newest commit of the source that the Gate does not let in, because it is not signed as
 // it should be or because the history was rewritten; and Trust does the same for the state branch.

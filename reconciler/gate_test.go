@@ -151,6 +151,7 @@ func TestABadCommitKeepsTheLastGoodOneInForce(t *testing.T) {
 		}
 		w.source.push(more) // 3, likewise
 		later(time.Minute)
+		synctest.Wait()
 		signed["4"] = "forge"
 		w.source.push(more)
 		later(time.Minute)

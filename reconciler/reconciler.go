@@ -33,6 +33,8 @@ type Source interface {
 // Store is the state branch.
 type Store interface {
 	Load(ctx context.Context) (store.Tree, error)
+	// Local is Load without asking the remote.
+	Local(ctx context.Context) (store.Tree, error)
 	Commit(ctx context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error)
 	Push(ctx context.Context) error
 	At(ctx context.Context, rev string) (store.Tree, error)
@@ -170,7 +172,12 @@ type Reconciler struct {
 	retryAt  time.Time // of the push
 	backoff  time.Duration
 	passes   int
+	commits  int // that we made
 	failures int // of pushes
+
+	hurried bool // passes go on without remotes that do not answer
+	reading *exchange[reading]
+	pushing *exchange[error]
 
 	activity atomic.Pointer[Activity]
 	ready    atomic.Bool
@@ -215,6 +222,8 @@ var ErrNewer = record.ErrNewer
 func (r *Reconciler) Run(ctx context.Context) error {
 	poll := r.Clock.NewTicker(r.PollInterval)
 	defer poll.Stop()
+	r.hurried = true
+	defer r.quiet()
 	for err := r.start(ctx); err != nil; err = r.start(ctx) {
 		switch {
 		case ctx.Err() != nil:
@@ -254,6 +263,7 @@ func (r *Reconciler) mend(ctx context.Context, err error) {
 	if r.Reopen == nil || !errors.Is(err, pack.ErrDamaged) && !errors.Is(err, pack.ErrMissing) {
 		return
 	}
+	r.quiet() // it would talk of what is closed
 	fresh, err := r.Reopen(ctx)
 	if err != nil {
 		r.Log.Error("open the damaged clone of the state branch anew", "error", err)
@@ -272,7 +282,7 @@ func (r *Reconciler) failed() time.Duration {
 // wait returns true when it is time for another pass and false when ctx ended.
 func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-chan time.Time) bool {
 	var timer <-chan time.Time
-	if r.unpushed > 0 && (wake.IsZero() || r.retryAt.Before(wake)) {
+	if r.unpushed > 0 && r.pushing == nil && (wake.IsZero() || r.retryAt.Before(wake)) {
 		wake = r.retryAt
 	}
 	if !wake.IsZero() {
@@ -280,6 +290,7 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 		defer t.Stop()
 		timer = t.C()
 	}
+	read, pushed := r.reading.heard(), r.pushing.heard()
 	// What comes while the pass is held back is part of it: news of members never stands in the way of a push.
 	for over := (<-chan time.Time)(nil); ; {
 		select {
@@ -293,6 +304,10 @@ func (r *Reconciler) wait(ctx context.Context, started, wake time.Time, poll <-c
 			r.reload, r.refetch = true, true
 		case <-r.Hints:
 			r.reload, r.refetch = true, true
+		case <-read:
+			read = nil
+		case <-pushed:
+			pushed = nil
 		case <-r.Fleet.Changed():
 		case <-r.answered():
 		case <-r.registered():
@@ -383,35 +398,6 @@ func (r *Reconciler) turned(refused *decide.Refusal) bool {
 	return r.keptOut.Code != was.Code || r.keptOut.Revision != was.Revision
 }
 
-// read brings state and source up to date, in this order: what a person says on the state branch, such as an approval,
-// is about a source that was there before. A source that cannot be read leaves the last one in force.
-func (r *Reconciler) read(ctx context.Context) error {
-	r.doing(Talking)
-	if r.reload || r.state == nil {
-		if err := r.load(ctx); err != nil {
-			return err
-		}
-	}
-	if !r.refetch {
-		return nil
-	}
-	snapshot, err := r.Source.Fetch(ctx)
-	if err == nil {
-		err = r.enter(ctx, snapshot)
-	}
-	switch {
-	case err == nil:
-		r.refetch, r.fetched = false, r.Clock.Now()
-		r.ready.Store(true)
-		r.back("source", "the source can be read again")
-	case r.snapshot.FS == nil:
-		return fmt.Errorf("read the source: %w", err)
-	default:
-		r.away("source", "the source cannot be read, the last commit stays in force", "source", r.snapshot.Revision, "error", err)
-	}
-	return nil
-}
-
 // away warns that something is out of reach, once until it is back.
 func (r *Reconciler) away(what, message string, args ...any) {
 	if !r.outages[what] {
@@ -431,7 +417,7 @@ func (r *Reconciler) back(what, message string) {
 // recall takes the commit that the state was decided from, if it is known here, in place of a source that
 // cannot be read: a process that starts while the remote is away goes on with it.
 func (r *Reconciler) recall(ctx context.Context) bool {
-	if r.snapshot.FS != nil || r.load(ctx) != nil {
+	if r.snapshot.FS != nil || r.state == nil && r.load(ctx) != nil {
 		return false
 	}
 	was := r.state.Meta.Source
@@ -454,6 +440,12 @@ func (r *Reconciler) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the state branch: %w", err)
 	}
+	r.reload = false
+	return r.loaded(ctx, tree)
+}
+
+// loaded takes the state branch as it was read.
+func (r *Reconciler) loaded(ctx context.Context, tree store.Tree) error {
 	if tree.Offline != nil {
 		r.away("state", "the remote of the state branch cannot be reached, going on with the local clone", "error", tree.Offline)
 	} else {
@@ -471,7 +463,7 @@ func (r *Reconciler) load(ctx context.Context) error {
 		}
 		r.state, r.acted = state, false
 	}
-	r.tree, r.reload = tree, false
+	r.tree = tree
 	return nil
 }
 
@@ -690,7 +682,9 @@ func (r *Reconciler) commit(ctx context.Context, d *decide.Decision) error {
 	}
 	r.announce(ctx, d.Commit, head)
 	r.tree.Head, r.state, r.dropped, r.edited = head, d.Next, nil, nil
+	r.acted = false // on this one; what comes between may fail
 	r.unpushed++
+	r.commits++
 	r.retryAt = time.Time{}
 	return nil
 }
@@ -743,36 +737,4 @@ func Trailers(source string, reason decide.Reason, now time.Time, version string
 		{Key: "Godwit-Time", Value: now.UTC().Format(time.RFC3339)},
 		{Key: trailerVersion, Value: version},
 	}
-}
-
-// push sends what is not on the remote yet. Without RequirePush only a lost race is an error.
-func (r *Reconciler) push(ctx context.Context) error {
-	if r.unpushed == 0 || r.Clock.Now().Before(r.retryAt) {
-		return r.held()
-	}
-	err := r.Store.Push(ctx)
-	switch {
-	case err == nil:
-		r.unpushed, r.retryAt = 0, time.Time{}
-		r.back("push", "what was decided meanwhile is pushed")
-		return nil
-	case errors.Is(err, gitstate.ErrConflict):
-		return err
-	}
-	r.failures++
-	r.retryAt = r.Clock.Now().Add(pushRetry)
-	r.away("push", "the decision could not be pushed, it is kept and pushed later", "error", err)
-	return r.held()
-}
-
-// pushRetry is how often a push that failed is tried again.
-const pushRetry = 5 * time.Second
-
-var errNotPushed = errors.New("the decision is not on the remote yet, and state.requirePush is set")
-
-func (r *Reconciler) held() error {
-	if r.unpushed > 0 && r.RequirePush {
-		return errNotPushed
-	}
-	return nil
 }

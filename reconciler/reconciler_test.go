@@ -113,6 +113,14 @@ func (s *fakeStore) Load(context.Context) (store.Tree, error) {
 	return s.treeAt(len(s.heads)), err
 }
 
+func (s *fakeStore) Local(context.Context) (store.Tree, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.treeAt(len(s.heads))
+	t.Offline = store.ErrNotAsked
+	return t, nil
+}
+
 func (s *fakeStore) Commit(_ context.Context, base gitstate.Revision, changes []store.Change, m store.Message) (gitstate.Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,6 +219,7 @@ type fakeFleet struct {
 	changed chan struct{}
 	silent  bool // members are not looked at
 	strange bool // members are ready, and what room they have is not known
+	down    bool // members are not ready any more
 }
 
 func newFleet() *fakeFleet { return &fakeFleet{changed: make(chan struct{}, 1)} }
@@ -248,6 +257,9 @@ func (f *fakeFleet) Observe() decide.Observations {
 			Nodes: &clusterv1alpha1.NodeSummary{}, Resources: &clusterv1alpha1.ResourceSummary{}}
 		if f.strange {
 			facts.Nodes, facts.Resources = nil, nil
+		}
+		if f.down {
+			facts.Ready, facts.Reason = metav1.ConditionFalse, "ClusterNotReachable"
 		}
 		if !d.Paused {
 			for id, w := range d.Works {
@@ -454,6 +466,44 @@ func TestARemoteThatIsGoneHoldsUpNothing(t *testing.T) {
 			t.Errorf("%d of %d commits are pushed after the remote came back", pushed, commits)
 		}
 	})
+}
+
+// What could not be acted on when it was decided is acted on by the pass that can, though that decides nothing.
+func TestWhatWasHeldIsActedOnLater(t *testing.T) {
+	for name, configure := range map[string]func(*Config, *fakeKeeper){
+		"until it is pushed": func(c *Config, _ *fakeKeeper) { c.RequirePush = true },
+		"until it is kept":   func(c *Config, k *fakeKeeper) { c.Keeper = k },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &fakeKeeper{}
+				w := newWorld(t, placed(), func(c *Config) { configure(c, k) })
+				away := func(err error) {
+					w.store.mu.Lock()
+					defer w.store.mu.Unlock()
+					w.store.pushErr, k.err = err, err
+				}
+				stop := w.start(t)
+				defer stop()
+				later(70 * time.Second)
+				synctest.Wait()
+				away(errAway)
+				more := placed()
+				more["two.yaml"] = strings.Replace(config, "web", "two", 1)
+				w.source.push(more)
+				later(time.Minute)
+				synctest.Wait()
+				if n := w.fleet.works("m1"); n != 1 {
+					t.Errorf("%d works on m1, and the second is to wait", n)
+				}
+				away(nil)
+				later(time.Minute)
+				if n := w.fleet.works("m1"); n != 2 {
+					t.Errorf("%d works on m1 once nothing holds it up, want 2", n)
+				}
+			})
+		})
+	}
 }
 
 func TestRequirePushActsOnlyOnWhatIsPushed(t *testing.T) {

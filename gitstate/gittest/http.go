@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // HTTPOptions say how a server is reached. All empty means plain http, open to all.
@@ -33,6 +35,8 @@ type Server struct {
 	dir     string
 	t       testing.TB
 	backend http.Handler
+	open    atomic.Int64  // connections
+	moved   chan struct{} // receives after that changed
 }
 
 // switches are the faults of a server.
@@ -69,6 +73,37 @@ func (s *switches) Answer(f http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
+}
+
+// Connections is how many are open.
+func (s *Server) Connections() int { return int(s.open.Load()) }
+
+// Deserted waits until no connection is open, which a server notices a little later than who closed it. The test fails
+// if one stays for seconds, as it does where a client keeps it to use it again.
+func (s *Server) Deserted(t testing.TB) {
+	t.Helper()
+	enough := time.After(10 * time.Second)
+	for s.open.Load() > 0 {
+		select {
+		case <-s.moved:
+		case <-enough:
+			t.Fatalf("%d connections stay open", s.open.Load())
+		}
+	}
+}
+
+// count follows the connections.
+func (s *Server) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+	select {
+	case s.moved <- struct{}{}:
+	default:
+	}
 }
 
 // Git answers a request as Git does, for use in Answer.
@@ -128,7 +163,7 @@ func ServeHTTP(t testing.TB, dir string, o HTTPOptions) *Server {
 		}, gitEnv...),
 		Stderr: io.Discard,
 	}
-	s := &Server{dir: dir, t: t, backend: backend, switches: switches{counts: map[string]int{}}}
+	s := &Server{dir: dir, t: t, backend: backend, switches: switches{counts: map[string]int{}}, moved: make(chan struct{}, 1)}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hang, fault := s.enter(r)
 		if hang != nil {
@@ -148,7 +183,7 @@ func ServeHTTP(t testing.TB, dir string, o HTTPOptions) *Server {
 			s.Git(w, r)
 		}
 	}))
-	server.Listener = dropping{server.Listener, s.isDown}
+	server.Listener, server.Config.ConnState = dropping{server.Listener, s.isDown}, s.count
 	scheme := "http://"
 	if o.TLS {
 		scheme = "https://"

@@ -172,6 +172,14 @@ func New(o Options) (*Remote, error) {
 	return r, nil
 }
 
+// Close closes the connections that nothing uses. A remote may be used again after it, with new ones.
+func (r *Remote) Close() error {
+	if h, ok := r.backend.(*httpBackend); ok {
+		h.client.CloseIdleConnections()
+	}
+	return nil
+}
+
 // String is the URL without user and password.
 func (r *Remote) String() string { return r.address.printed }
 

@@ -739,3 +739,26 @@ func BenchmarkFetch1200Files(b *testing.B) {
 		})
 	}
 }
+
+// Who is done with a remote leaves no connection open to it, and may still come back.
+func TestAClosedRemoteKeepsNoConnection(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("main", map[string]string{"f": "1"}, "1")
+	server := gittest.ServeHTTP(t, repo.Dir, gittest.HTTPOptions{})
+	r, err := remote.New(remote.Options{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := r.Refs(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if server.Connections() != 1 {
+			t.Errorf("%d connections are kept to be used again, want 1", server.Connections())
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Deserted(t)
+	}
+}

@@ -24,8 +24,8 @@ import (
 // errNoCommit says that a ref or tag stands for something else.
 var errNoCommit = errors.New("not a commit")
 
-// maxCachedTrees bounds how many folders are kept parsed.
-const maxCachedTrees = 50_000
+// fewNames are as many of files and folders as are kept parsed in any case, some 10 MB of them.
+const fewNames = 100_000
 
 // gitObjects reads objects of a bare repository. go-git's storage is not safe even for concurrent
 // reads, so one lock is around it; what is read is in memory when the lock is given back.
@@ -39,17 +39,28 @@ type gitObjects struct {
 	mu      sync.Mutex
 	storage *filesystem.Storage
 	trees   map[plumbing.Hash]*listing
+	names   int // in trees
+	room    int // for names; each commit brings folders that differ in one from those before
 }
 
 func openObjects(dir string) *gitObjects {
-	return &gitObjects{dir: dir, storage: remote.OpenStorage(dir), trees: map[plumbing.Hash]*listing{}}
+	return &gitObjects{dir: dir, storage: remote.OpenStorage(dir), trees: map[plumbing.Hash]*listing{}, room: fewNames}
 }
 
-// reopen is needed after objects were added behind the storage's back.
-func (g *gitObjects) reopen() {
+// keep makes room for the folders of two commits with so many names.
+func (g *gitObjects) keep(names int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.room = max(fewNames, 2*names)
+}
+
+// change runs f, which changes the repository behind the storage's back, while nobody reads.
+func (g *gitObjects) change(f func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := f()
 	g.renew()
+	return err
 }
 
 func (g *gitObjects) renew() {
@@ -166,8 +177,9 @@ func (g *gitObjects) tree(hash plumbing.Hash) (*listing, error) {
 		for i, e := range tree.Entries {
 			entries[i] = entry{e.Name, modes[e.Mode], e.Hash}
 		}
-		if len(g.trees) >= maxCachedTrees {
+		if g.names += len(entries); g.names > g.room {
 			clear(g.trees)
+			g.names = len(entries)
 		}
 		list = sift(entries)
 		g.trees[hash] = list

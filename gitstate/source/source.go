@@ -42,11 +42,12 @@ type Options struct {
 }
 
 // Source follows one branch of a remote through a bare clone. Its methods may be called
-// concurrently; fetches wait for each other.
+// concurrently; fetches wait for each other, and what needs no remote waits for none.
 type Source struct {
 	reader
 	o    Options
 	lock *os.File
+	line sync.Mutex // held by who talks to the remote; taken before mu
 
 	branch string // last resolved
 	// renewed is the last commit that the clone was made again for.
@@ -59,7 +60,7 @@ type reader struct {
 	path    string
 	maxFile int64
 
-	mu      sync.Mutex
+	mu      sync.Mutex // not held while a remote is waited for
 	objects *gitObjects
 	// checked is the last commit that was walked whole.
 	checked plumbing.Hash
@@ -100,8 +101,14 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Close gives the clone back. Snapshots cannot be read after it.
-func (s *Source) Close() error { return errors.Join(s.objects.close(), s.lock.Close()) }
+// Close gives the clone back. Snapshots cannot be read after it. The remote is closed, too.
+func (s *Source) Close() error {
+	err := errors.Join(s.objects.close(), s.lock.Close())
+	if s.o.Remote != nil { // one that never fetched needs none
+		err = errors.Join(err, s.o.Remote.Close())
+	}
+	return err
+}
 
 // takeLock locks a file for as long as it is open; a crash unlocks it.
 func takeLock(path string) (*os.File, error) {
@@ -153,12 +160,14 @@ func tracking(ref string) string {
 // remote.ErrNotFound, one without commits remote.ErrEmpty, a Path that is not in the commit
 // fs.ErrNotExist. What it returned before stays readable.
 func (s *Source) Fetch(ctx context.Context) (gitstate.Snapshot, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.line.Lock()
+	defer s.line.Unlock()
 	found, err := s.o.Remote.Advertise(ctx)
 	if err != nil {
 		return gitstate.Snapshot{}, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.branch = s.o.Branch
 	if s.branch == "" {
 		if s.branch = found.DefaultBranch; s.branch == "" {
@@ -198,15 +207,19 @@ func (s *Source) fetch(ctx context.Context, found *remote.Advertisement, ref, br
 	return snapshot, err
 }
 
+// update fetches refs into a folder. Both locks are held, but mu not while the remote is waited for.
 func (s *Source) update(ctx context.Context, dir string, refs ...string) error {
 	want := map[string]string{}
 	for _, ref := range refs {
 		want[ref] = tracking(ref)
 	}
-	if err := s.o.Remote.Fetch(ctx, dir, want); err != nil {
+	s.mu.Unlock()
+	err := s.o.Remote.Fetch(ctx, dir, want)
+	s.mu.Lock()
+	if err != nil {
 		return err
 	}
-	err := consolidate(dir)
+	err = s.objects.change(func() error { return consolidate(dir) })
 	if errors.Is(err, pack.ErrDamaged) {
 		s.objects.damaged.Store(true)
 		err = nil
@@ -214,7 +227,6 @@ func (s *Source) update(ctx context.Context, dir string, refs ...string) error {
 	if err != nil {
 		return fmt.Errorf("source %s: %w", s.o.Remote, err)
 	}
-	s.objects.reopen()
 	return nil
 }
 
@@ -238,16 +250,17 @@ func (s *Source) renew(ctx context.Context, ref string, hash plumbing.Hash) erro
 	if err := s.update(ctx, s.dir("fresh"), ref); err != nil {
 		return err
 	}
-	err := errors.Join(
-		os.Rename(s.dir("repo"), s.dir("old")),
-		os.Rename(s.dir("fresh"), s.dir("repo")),
-		os.RemoveAll(s.dir("old")),
-	)
+	err := s.objects.change(func() error {
+		return errors.Join(
+			os.Rename(s.dir("repo"), s.dir("old")),
+			os.Rename(s.dir("fresh"), s.dir("repo")),
+			os.RemoveAll(s.dir("old")),
+		)
+	})
 	if err != nil {
 		return fmt.Errorf("source %s: %w", s.o.Remote, err)
 	}
 	s.renewed, s.checked = hash, plumbing.ZeroHash
-	s.objects.reopen()
 	s.objects.damaged.Store(false)
 	return nil
 }
@@ -273,6 +286,7 @@ func (s *reader) snapshot(hash plumbing.Hash, branch string) (gitstate.Snapshot,
 		if names > maxNames {
 			return fail(ErrTooMany)
 		}
+		s.objects.keep(names)
 		s.checked = commit.Hash
 	}
 	return gitstate.Snapshot{
@@ -315,7 +329,8 @@ func (s *Source) At(ctx context.Context, rev string) (gitstate.Snapshot, error) 
 	return s.snapshot(hash, branch)
 }
 
-// resolve finds what a name without steps stands for, and the branch if it is one.
+// resolve finds what a name without steps stands for, and the branch if it is one. mu is held, but not while the remote
+// is waited for.
 func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, branch string, err error) {
 	if name == "HEAD" && s.branch != "" {
 		if hash, err := remote.ReadRef(s.dir("repo"), tracking("refs/heads/"+s.branch)); err == nil && s.objects.has(hash) {
@@ -329,7 +344,11 @@ func (s *Source) resolve(ctx context.Context, name string) (hash plumbing.Hash, 
 	case !errors.Is(err, remote.ErrNotFound):
 		return hash, "", fmt.Errorf("revision %s: %w", name, err)
 	}
+	s.mu.Unlock()
+	s.line.Lock()
+	defer s.line.Unlock()
 	found, err := s.o.Remote.Advertise(ctx)
+	s.mu.Lock()
 	if err != nil {
 		return hash, "", err
 	}

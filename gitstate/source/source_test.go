@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -347,4 +348,60 @@ func BenchmarkReadAll1200Files(b *testing.B) {
 			fetch(b, folder)
 		}
 	})
+}
+
+// A remote that answers nothing is waited for by who talks to it, and by nobody else.
+func TestTheCloneIsReadWhileTheRemoteIsWaitedFor(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	first := repo.Commit("main", map[string]string{"f": "1"}, "1")
+	server := gittest.ServeHTTP(t, repo.Dir, gittest.HTTPOptions{})
+	s := openSource(t, server.URL, nil)
+	fetch(t, s)
+	second := repo.Commit("main", map[string]string{"f": "2"}, "2")
+	for _, request := range []string{"info/refs", "git-upload-pack"} { // it is asked what it has, and for that
+		taken, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		take := sync.OnceFunc(func() { close(taken) })
+		server.Answer(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, request) {
+				take()
+				<-over
+			}
+			server.Git(w, r)
+		})
+		var got gitstate.Snapshot
+		go func() {
+			var err error
+			got, err = s.Fetch(t.Context())
+			ended <- err
+		}()
+		<-taken
+		at, err := s.At(t.Context(), first.String())
+		must(t, err)
+		if text, err := fs.ReadFile(at.FS, "f"); err != nil || string(text) != "1" {
+			t.Errorf("%s: f of the first commit = %q, %v", request, text, err)
+		}
+		if ok, err := s.Descends(t.Context(), gitstate.Revision(first.String()), gitstate.Revision(first.String())); !ok || err != nil {
+			t.Errorf("%s: Descends = %v, %v", request, ok, err)
+		}
+		server.Answer(nil)
+		close(over)
+		must(t, <-ended)
+		if string(got.Revision) != second.String() {
+			t.Errorf("%s: Fetch = %s, want %s", request, got.Revision, second)
+		}
+		second = repo.Commit("main", map[string]string{"f": request}, request)
+	}
+}
+
+func TestAClosedSourceKeepsNoConnection(t *testing.T) {
+	repo := gittest.NewRepo(t)
+	repo.Commit("main", map[string]string{"f": "1"}, "1")
+	server := gittest.ServeHTTP(t, repo.Dir, gittest.HTTPOptions{})
+	r, err := remote.New(remote.Options{URL: server.URL})
+	must(t, err)
+	s, err := source.Open(source.Options{Remote: r, Dir: t.TempDir()})
+	must(t, err)
+	fetch(t, s)
+	must(t, s.Close())
+	server.Deserted(t)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -168,10 +169,13 @@ func (b *Board) begin() error {
 	return err
 }
 
-// Close ends the board.
+// Close ends the board, and the remote if it is an io.Closer.
 func (b *Board) Close() {
 	if b.objects != nil {
 		b.objects.Close()
+	}
+	if c, ok := b.remote.(io.Closer); ok {
+		c.Close()
 	}
 	b.release()
 }

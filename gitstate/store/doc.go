@@ -27,6 +27,7 @@
 //
 // Left to others: what the files mean (gitstate/record), transports and refs (gitstate/remote), when to try again.
 //
-// A Store may be used by several goroutines: one operation runs at a time, reading a [Tree] waits for none.
+// A Store may be used by several goroutines: one operation works on the clone at a time, and one talks to the remote,
+// for which nothing else waits; reading a [Tree] waits for none.
 // One process owns a clone: see [Own].
 package store

@@ -15,39 +15,62 @@ import (
 
 // Load asks the remote where the branch is, fetches what is new there, brings it together with what was committed
 // here and not pushed, and returns the result. If the remote does not answer, the tree is that of the clone and
-// Tree.Offline says why. An error is one of the clone or of the context.
+// Tree.Offline says why. An error is one of the clone or of the context. While the remote is waited for, the clone
+// can be committed to: the tree is of the moment in which Load returns.
 func (s *Store) Load(ctx context.Context) (Tree, error) {
+	if err := s.dial(ctx); err != nil {
+		return Tree{}, err
+	}
+	defer s.hangUp()
+	var theirs plumbing.Hash
+	var offline error
+	if s.o.Remote != nil {
+		theirs, offline = s.fetch(ctx)
+	}
 	if err := s.lock(ctx); err != nil {
 		return Tree{}, err
 	}
 	defer s.unlock()
-	t, err := s.load(ctx)
+	t, err := s.load(ctx, theirs, offline)
 	if err != nil {
 		return Tree{}, fmt.Errorf("load the state branch: %w", err)
 	}
 	return t, nil
 }
 
-func (s *Store) load(ctx context.Context) (t Tree, err error) {
+// Local returns the branch as the clone has it. It asks no remote, and Tree.Offline is ErrNotAsked.
+func (s *Store) Local(ctx context.Context) (Tree, error) {
+	if err := s.lock(ctx); err != nil {
+		return Tree{}, err
+	}
+	defer s.unlock()
+	if err := s.readLocal(); err != nil {
+		return Tree{}, fmt.Errorf("load the state branch: %w", err)
+	}
+	t := s.tree()
+	t.Offline = ErrNotAsked
+	return t, nil
+}
+
+// ErrNotAsked says that the remote was not asked, so that it may be elsewhere.
+var ErrNotAsked = errors.New("the remote has not answered yet")
+
+// load brings the branch together with the remote's, unless that is offline.
+func (s *Store) load(ctx context.Context, theirs plumbing.Hash, offline error) (t Tree, err error) {
+	if err := ctx.Err(); err != nil {
+		return t, err
+	}
 	if err := s.readLocal(); err != nil {
 		return t, err
 	}
 	var rewritten plumbing.Hash
-	var offline error
-	if s.o.Remote != nil {
-		var theirs plumbing.Hash
-		theirs, offline = s.fetch(ctx)
-		if err := ctx.Err(); err != nil {
+	if s.o.Remote != nil && offline == nil {
+		if theirs, err = s.admit(ctx, theirs); err != nil {
 			return t, err
 		}
-		if offline == nil {
-			if theirs, err = s.admit(ctx, theirs); err != nil {
-				return t, err
-			}
-			s.heard = true
-			if rewritten, err = s.meet(theirs); err != nil {
-				return t, err
-			}
+		s.heard = true
+		if rewritten, err = s.meet(theirs); err != nil {
+			return t, err
 		}
 	}
 	if err := s.consolidate(); err != nil {

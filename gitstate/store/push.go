@@ -18,36 +18,46 @@ import (
 
 // Push sends the commits that the remote does not have, if its branch still is where it was when last heard of. The
 // error is gitstate.ErrConflict if it is not, else what the network or the remote said; the commits stay and go with
-// the next Push. Without a remote there is nothing to do.
+// the next Push, as do those that are made while the remote is waited for. Without a remote there is nothing to do.
 func (s *Store) Push(ctx context.Context) error {
-	if err := s.lock(ctx); err != nil {
+	if err := s.dial(ctx); err != nil {
 		return err
 	}
-	defer s.unlock()
-	if s.o.Remote == nil || s.local.IsZero() || s.local == s.remote {
-		return nil
+	defer s.hangUp()
+	head, hashes, err := s.due(ctx)
+	if err == nil && !head.IsZero() {
+		err = s.push(ctx, head, hashes)
 	}
-	if refused := s.verdict.refused(); !refused.IsZero() {
-		return fmt.Errorf("push the state branch: %w", s.verdict.problem)
-	}
-	if err := s.push(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("push the state branch: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) push(ctx context.Context) error {
-	hashes, err := s.lacking(s.local, s.remote)
-	if err != nil {
-		return err
+// due is what a push would send now: a head, zero if there is nothing to do, and the objects that it takes.
+func (s *Store) due(ctx context.Context) (head plumbing.Hash, hashes []plumbing.Hash, err error) {
+	if err := s.lock(ctx); err != nil {
+		return head, nil, err
 	}
-	if err := s.send(ctx, hashes); err != nil {
+	defer s.unlock()
+	switch {
+	case s.o.Remote == nil || s.local.IsZero() || s.local == s.remote:
+		return head, nil, nil
+	case !s.verdict.refused().IsZero():
+		return head, nil, s.verdict.problem
+	}
+	hashes, err = s.lacking(s.local, s.remote)
+	return s.local, hashes, err
+}
+
+func (s *Store) push(ctx context.Context, head plumbing.Hash, hashes []plumbing.Hash) error {
+	if err := s.send(ctx, head, hashes); err != nil {
 		// Whatever the error says, the push may have been done: only the remote knows.
 		theirs, silent := s.ask(ctx)
 		switch {
 		case silent != nil:
 			return errors.Join(err, silent)
-		case theirs == s.local:
+		case theirs == head:
 		case theirs == s.remote:
 			return err
 		default:
@@ -55,17 +65,20 @@ func (s *Store) push(ctx context.Context) error {
 		}
 	}
 	s.o.At("push.sent")
+	if err := s.lock(context.WithoutCancel(ctx)); err != nil { // what was done is noted, whoever gave up meanwhile
+		return err
+	}
+	defer s.unlock()
 	s.heard = true
-	if err := s.track(s.local); err != nil {
+	if err := s.track(head); err != nil {
 		return err
 	}
 	s.o.At("push.tracked")
-	s.unpushed, s.follows = 0, true
-	return nil
+	return s.setLocal(s.local)
 }
 
 // send streams the objects as a pack into the remote's push.
-func (s *Store) send(ctx context.Context, hashes []plumbing.Hash) error {
+func (s *Store) send(ctx context.Context, head plumbing.Hash, hashes []plumbing.Hash) error {
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
@@ -81,7 +94,7 @@ func (s *Store) send(ctx context.Context, hashes []plumbing.Hash) error {
 		w.CloseWithError(err)
 		packed <- err
 	}()
-	err := s.o.Remote.Push(ctx, s.names.branch, s.remote, s.local, r)
+	err := s.o.Remote.Push(ctx, s.names.branch, s.remote, head, r)
 	r.Close() // a remote that refuses does not read to the end
 	if broken := <-packed; broken != nil && !errors.Is(broken, io.ErrClosedPipe) {
 		err = errors.Join(broken, err)

@@ -30,7 +30,7 @@ type Remote interface {
 
 // Options say which branch to keep, and where.
 type Options struct {
-	// Remote is where the branch is shared; nil keeps it in Dir only.
+	// Remote is where the branch is shared; nil keeps it in Dir only. One that is an io.Closer is closed with the store.
 	Remote Remote
 	// Branch is its name without refs/heads/; empty means godwit/state.
 	Branch string
@@ -55,21 +55,25 @@ type Options struct {
 type Store struct {
 	o       Options
 	release func()
-	turn    chan struct{} // holds a token while an operation runs
+	turn    chan struct{} // holds a token while an operation works on the clone
+	line    chan struct{} // holds one while an operation talks to the remote; taken before turn
 	objects *pack.Objects
 	names   refNames
 
-	// What follows belongs to the running operation.
+	// What follows belongs to who has the turn.
 
 	local    plumbing.Hash // the branch; zero if there is none
 	root     *dir          // its tree
 	tracked  plumbing.Hash // the tracking ref on disk
-	remote   plumbing.Hash // where the remote's branch was when last heard of; zero if it had none
-	heard    bool          // the remote has answered since Open
 	unpushed int           // commits from remote to local
 	follows  bool          // remote is in local's history
 	damage   error
-	verdict  verdict
+
+	// These change only where both are held, so that either is enough to read them.
+
+	remote  plumbing.Hash // where the remote's branch was when last heard of; zero if it had none
+	heard   bool          // the remote has answered since Open
+	verdict verdict
 }
 
 // refNames are the refs of one branch.
@@ -119,7 +123,7 @@ func Open(ctx context.Context, o Options) (_ *Store, err error) {
 	if o.At == nil {
 		o.At = func(string) {}
 	}
-	s := &Store{o: o, turn: make(chan struct{}, 1), names: refNames{
+	s := &Store{o: o, turn: make(chan struct{}, 1), line: make(chan struct{}, 1), names: refNames{
 		branch:   "refs/heads/" + o.Branch,
 		tracking: "refs/remotes/origin/" + o.Branch,
 		incoming: "refs/godwit/incoming/" + o.Branch,
@@ -261,11 +265,16 @@ func (s *Store) setAside() error {
 // had not been pushed are only there.
 func (s *Store) Damage() error { return s.damage }
 
-// Close ends the store; trees it gave out can no longer be read. It waits for the running operation.
+// Close ends the store; trees it gave out can no longer be read. It waits for the running operations.
 func (s *Store) Close() error {
+	s.line <- struct{}{}
+	defer s.hangUp()
 	s.turn <- struct{}{}
 	defer s.unlock()
 	s.closeObjects()
+	if c, ok := s.o.Remote.(io.Closer); ok {
+		c.Close() // its connections; they would idle for a while, and nobody waits for that
+	}
 	s.release()
 	return nil
 }
@@ -276,17 +285,21 @@ func (s *Store) closeObjects() {
 	}
 }
 
-// lock waits for the running operation.
-func (s *Store) lock(ctx context.Context) error {
+// lock waits for the clone, and dial for the remote.
+func (s *Store) lock(ctx context.Context) error { return take(ctx, s.turn) }
+func (s *Store) dial(ctx context.Context) error { return take(ctx, s.line) }
+
+func (s *Store) unlock() { <-s.turn }
+func (s *Store) hangUp() { <-s.line }
+
+func take(ctx context.Context, token chan struct{}) error {
 	select {
-	case s.turn <- struct{}{}:
+	case token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
-
-func (s *Store) unlock() { <-s.turn }
 
 // step returns the fault points of one operation.
 func (s *Store) step(operation string) func(step string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -974,4 +975,89 @@ func TestAViewReadsInPlace(t *testing.T) {
 			t.Errorf("%s of %s: %v, want %v", at, dir, err, ErrNotFound)
 		}
 	}
+}
+
+// A remote that answers nothing is waited for by who talks to it, and by nobody else.
+func TestTheCloneIsOfUseWhileTheRemoteIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	server := gittest.ServeHTTP(t, w.dir, gittest.HTTPOptions{})
+	o := w.options("a")
+	o.Remote = newRemote(t, server.URL)
+	s := openStore(t, o)
+	head := commit1(t, s, load(t, s).Head, "a=1")
+	if err := s.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// silent has the remote take a request, in hand once begin returns, and answer it when the test ends the silence.
+	silent := func(begin func() error) (end func() error) {
+		t.Helper()
+		taken, over, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		take := sync.OnceFunc(func() { close(taken) })
+		server.Answer(func(w http.ResponseWriter, r *http.Request) { take(); <-over; server.Git(w, r) })
+		go func() { ended <- begin() }()
+		<-taken
+		return func() error { server.Answer(nil); close(over); return <-ended }
+	}
+	var tree Tree
+	end := silent(func() (err error) { tree, err = s.Load(t.Context()); return err })
+	head = commit1(t, s, head, "a=2")
+	if at, err := s.At(t.Context(), string(head)); err != nil || at.Head != head {
+		t.Errorf("At while a Load waits = %v, %v", at.Head, err)
+	}
+	if at, err := s.Local(t.Context()); err != nil || at.Head != head || at.Unpushed != 1 || !errors.Is(at.Offline, ErrNotAsked) {
+		t.Errorf("Local while a Load waits = %+v, %v", at, err)
+	}
+	if err := end(); err != nil || tree.Head != head || tree.Unpushed != 1 {
+		t.Errorf("Load = %+v, %v, want what was committed meanwhile", tree, err)
+	}
+
+	end = silent(func() error { return s.Push(t.Context()) })
+	next := commit1(t, s, head, "a=3")
+	if b, err := s.Bundle(t.Context(), ""); err != nil || b.Head != next {
+		t.Errorf("Bundle while a Push waits = %v, %v", b.Head, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Load(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a Load beside a Push, given up: %v", err)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if tree := load(t, s); tree.Head != next || tree.Remote != head || tree.Unpushed != 1 {
+		t.Errorf("after the push: %+v, want one commit left of %s", tree, head)
+	}
+	if err := s.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if tree := load(t, s); tree.Head != next || tree.Remote != next || tree.Unpushed != 0 {
+		t.Errorf("after the next push: %+v", tree)
+	}
+}
+
+func TestWhatIsClosedKeepsNoConnection(t *testing.T) {
+	w := newWorld(t)
+	server := gittest.ServeHTTP(t, w.dir, gittest.HTTPOptions{})
+	o := w.options("a")
+	o.Remote = newRemote(t, server.URL)
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.Deserted(t)
+
+	b, err := OpenBoard(newRemote(t, server.URL), t.TempDir(), "agents/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	server.Deserted(t)
 }

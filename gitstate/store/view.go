@@ -27,7 +27,7 @@ func OpenView(dir string, at plumbing.Hash) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{turn: make(chan struct{}, 1), objects: objects, local: at, release: func() {}}
+	s := &Store{turn: make(chan struct{}, 1), line: make(chan struct{}, 1), objects: objects, local: at, release: func() {}}
 	if s.root, err = s.rootOf(at); err != nil {
 		objects.Close()
 		return nil, fmt.Errorf("%s: %w: %w", dir, ErrNotFound, err)

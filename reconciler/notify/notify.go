@@ -65,6 +65,7 @@ type target struct {
 	words *template.Template
 	// post sends a body; tests replace it.
 	post func(ctx context.Context, body []byte, id string, now time.Time) error
+	rest func() // closes the connections that post keeps
 	kick chan struct{}
 
 	box      box
@@ -104,8 +105,9 @@ func New(o Options) (*Notifier, error) {
 				return nil, fmt.Errorf("notifications[%d]: caFile: %s has no certificate in PEM", i, t.CAFile)
 			}
 		}
+		to := newSender(t, roots)
 		n.targets = append(n.targets, &target{
-			Target: t, name: fmt.Sprintf("notifications[%d]", i), words: words, post: newSender(t, roots).post,
+			Target: t, name: fmt.Sprintf("notifications[%d]", i), words: words, post: to.post, rest: to.client.CloseIdleConnections,
 			kick: make(chan struct{}, 1), box: box{interval: t.Interval},
 		})
 	}
@@ -275,6 +277,9 @@ func (n *Notifier) Close(ctx context.Context) {
 	}
 	n.cancel()
 	<-done
+	for _, t := range n.targets {
+		t.rest()
+	}
 	n.writing.Wait()
 	select {
 	case <-n.unsaved:

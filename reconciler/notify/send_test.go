@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -283,4 +284,24 @@ func FuzzParseURL(f *testing.F) {
 			t.Fatalf("%q is taken", text)
 		}
 	})
+}
+
+func TestAClosedNotifierKeepsNoConnection(t *testing.T) {
+	gone := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(ok))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			gone <- struct{}{}
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	if err := tell(t, Target{Type: Slack, URL: server.URL, Loopback: true}, sample()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection stays open")
+	}
 }
