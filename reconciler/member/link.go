@@ -38,6 +38,7 @@ type link struct {
 	transport http.RoundTripper
 	// exposed says how others can listen to what is sent there; empty means that they cannot.
 	exposed string
+	valid   validity
 
 	discovering sync.Mutex // one at a time
 }
@@ -75,7 +76,7 @@ func newLink(config *rest.Config, version string, o Options, throttled func(time
 	timed := lasting
 	timed.Timeout = o.RequestTimeout
 
-	l := &link{version: version, transport: plain.Transport, exposed: Exposed(config)}
+	l := &link{version: version, transport: plain.Transport, exposed: Exposed(config), valid: validityOf(config)}
 	lists, err := discovery.NewDiscoveryClientForConfigAndClient(config, plain)
 	if err != nil {
 		return nil, err

@@ -47,6 +47,7 @@ type member struct {
 	link      *link          // nil: no credentials
 	renew     bool           // the credentials were refused
 	warned    string         // the version of the credentials that it was told of how exposed they are
+	ending    string         // likewise, that they end
 	result    observe.Result // of the last probe
 	who       identity       // as last identified
 	pinned    string         // the first UID seen
@@ -170,6 +171,10 @@ func (m *member) check() bool {
 		if m.warned = l.version; l.exposed != "" {
 			m.log.Warn("others can listen to what is sent to the member", "message", l.exposed)
 		}
+	}
+	if l != nil && l.version != m.ending && l.valid.ending(now) {
+		m.ending = l.version
+		m.log.Warn("the credentials of the member end soon, or have ended", "at", l.valid.until.UTC())
 	}
 	if m.verified && (who.at.After(m.who.at) || who.uid != m.who.uid) {
 		m.learn(who)

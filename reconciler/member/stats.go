@@ -12,6 +12,8 @@ type Stats struct {
 	LastSuccess time.Time
 	// Queue is how many objects are due or in work.
 	Queue int
+	// CredentialsEnd is when those of the member end; zero means that they do not, or do not tell.
+	CredentialsEnd time.Time
 }
 
 // Stats gives figures of the members that are set, for metrics. It waits for no member.
@@ -29,5 +31,9 @@ func (f *Fleet) Stats() map[string]Stats {
 func (m *member) stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{LastSuccess: m.succeeded, Queue: m.queue.length(m.options.Clock.Now())}
+	s := Stats{LastSuccess: m.succeeded, Queue: m.queue.length(m.options.Clock.Now())}
+	if m.link != nil {
+		s.CredentialsEnd = m.link.valid.until
+	}
+	return s
 }

@@ -174,6 +174,7 @@ var (
 	pending     = gauge("godwit_pending", "Objects and members that are not as decided yet.")
 	up          = gauge("godwit_member_up", "1 if the member is ready.", "member")
 	success     = gauge("godwit_member_last_success_timestamp_seconds", "When the member last answered well.", "member")
+	ends        = gauge("godwit_member_credentials_end_timestamp_seconds", "When the credentials of the member end, where they tell.", "member")
 	queue       = gauge("godwit_apply_queue_depth", "Objects of the member that are due or in work.", "member")
 	members     = gauge("godwit_members_served", "Members that this process observes and applies to.")
 	replicas    = gauge("godwit_replicas", "Replicas that members are divided over.")
@@ -185,7 +186,7 @@ var (
 
 // Describe is of prometheus.Collector.
 func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{bindings, evictions, oldestTimer, braked, held, findings, pending, up, success, queue, members, replicas, retries, unpushed, packs, fetched} {
+	for _, d := range []*prometheus.Desc{bindings, evictions, oldestTimer, braked, held, findings, pending, up, success, ends, queue, members, replicas, retries, unpushed, packs, fetched} {
 		out <- d
 	}
 }
@@ -245,6 +246,9 @@ func (m *Metrics) served(send func(d *prometheus.Desc, value float64, labels ...
 		send(queue, float64(s.Queue), name)
 		if !s.LastSuccess.IsZero() {
 			send(success, seconds(s.LastSuccess), name)
+		}
+		if !s.CredentialsEnd.IsZero() {
+			send(ends, seconds(s.CredentialsEnd), name)
 		}
 	}
 }

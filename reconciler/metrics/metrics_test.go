@@ -169,7 +169,7 @@ func check(t *testing.T, got map[string]float64, want map[string]float64) {
 }
 
 func TestAScrape(t *testing.T) {
-	stats := map[string]member.Stats{"m1": {LastSuccess: now, Queue: 7}, "m2": {}}
+	stats := map[string]member.Stats{"m1": {LastSuccess: now, Queue: 7, CredentialsEnd: now}, "m2": {}}
 	m := New(Options{Version: "v9", Stats: func() map[string]member.Stats { return stats }, Packs: func() (int, error) { return 3, nil }})
 	check(t, scrape(t, m), map[string]float64{ // before the first pass
 		"godwit_state_packs": 3, "godwit_pass_duration_seconds": 0, "godwit_pass_errors_total": 0,
@@ -191,14 +191,14 @@ func TestAScrape(t *testing.T) {
 		"godwit_evictions_pending": 4, "godwit_failover_oldest_timer_seconds": 90, "godwit_failover_held": 1, "godwit_deletions_held": 3,
 		"godwit_findings{severity=warning}": 2, "godwit_pending": 4,
 		"godwit_member_up{member=m1}": 1, "godwit_member_up{member=m2}": 0,
-		"godwit_member_last_success_timestamp_seconds{member=m1}": 1767323045, "godwit_apply_queue_depth{member=m1}": 7, "godwit_apply_queue_depth{member=m2}": 0,
+		"godwit_member_last_success_timestamp_seconds{member=m1}": 1767323045, "godwit_member_credentials_end_timestamp_seconds{member=m1}": 1767323045, "godwit_apply_queue_depth{member=m1}": 7, "godwit_apply_queue_depth{member=m2}": 0,
 		"godwit_apply_total{result=created}": 1, "godwit_apply_total{result=failed}": 1, "godwit_apply_total{result=skipped}": 0,
 		"godwit_git_push_retries_total": 5, "godwit_git_unpushed_commits": 2, "godwit_state_packs": 3,
 		"godwit_source_last_good_timestamp_seconds":            1767323045,
 		"godwit_hooks_total{provider=github}{result=accepted}": 1, "godwit_notifications_total{result=sent}{type=slack}": 1,
 		"godwit_config_last_reload_successful": 0, "godwit_config_reloads_total{result=accepted}": 1, "godwit_config_reloads_total{result=refused}": 1,
 	})
-	for _, name := range []string{"godwit_member_last_success_timestamp_seconds{member=m2}", "godwit_member_up{member=gone}"} {
+	for _, name := range []string{"godwit_member_last_success_timestamp_seconds{member=m2}", "godwit_member_credentials_end_timestamp_seconds{member=m2}", "godwit_member_up{member=gone}"} {
 		if _, ok := got[name]; ok {
 			t.Errorf("there is %s", name)
 		}
