@@ -111,7 +111,7 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 	if r.Keeper == nil {
 		return nil
 	}
-	tree, err := r.Store.Load(ctx)
+	tree, err := r.found(ctx)
 	if err != nil {
 		return fmt.Errorf("read the state branch: %w", err)
 	}
@@ -138,6 +138,23 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 	}
 	r.reload, r.kept = true, kept.Head
 	return nil
+}
+
+// found is the state branch as the remote has it, or the clone if that does not answer soon.
+func (r *Reconciler) found(ctx context.Context) (store.Tree, error) {
+	type answer struct {
+		tree store.Tree
+		err  error
+	}
+	x := begin(ctx, r, func(ctx context.Context) (a answer) {
+		a.tree, a.err = r.Store.Load(ctx)
+		return a
+	})
+	if !x.over(r, false) {
+		x.end()
+		return r.Store.Local(ctx)
+	}
+	return x.said.tree, x.said.err
 }
 
 // keep makes sure that the next leader finds what is not pushed.

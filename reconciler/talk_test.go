@@ -280,8 +280,20 @@ func TestWhatHasToBePushedIsWaitedFor(t *testing.T) {
 
 // A process that starts meanwhile, as each change of the configuration makes it, goes on with what is in the clones.
 func TestAStartWhileARemoteAnswersNothing(t *testing.T) {
+	for name, k := range map[string]*fakeKeeper{"alone": nil, "as the next leader": {}} {
+		t.Run(name, func(t *testing.T) { startInSilence(t, k) })
+	}
+}
+
+func startInSilence(t *testing.T, k *fakeKeeper) {
 	synctest.Test(t, func(t *testing.T) {
-		w, quiet := silentWorld(t, nil)
+		answers := 2 // that are waited for, of state branch and source
+		w, quiet := silentWorld(t, func(c *Config) {
+			if k != nil {
+				c.Keeper = k
+				answers++ // before it takes over
+			}
+		})
 		w.in(t, func() {
 			later(70 * time.Second)
 			quiet.begin("load fetch push")
@@ -293,7 +305,7 @@ func TestAStartWhileARemoteAnswersNothing(t *testing.T) {
 		}
 		w.Reconciler, w.fleet.desired = New(w.Config), nil
 		w.in(t, func() {
-			later(2*answerTime + 2*time.Second)
+			later(time.Duration(answers)*answerTime + 2*time.Second)
 			if n := w.fleet.works("m1"); n != 1 {
 				t.Errorf("%d works on m1, want 1", n)
 			}
