@@ -36,19 +36,27 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // who asks again does not want to wait, and a crash loses nothing
-	log.SetOutput(sieve{os.Stderr})
-	err := newRoot(stop).ExecuteContext(ctx)
+	stderr := os.Stderr
+	log.SetOutput(sieve{stderr})
+	if nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		// Kustomize writes lines there that nothing turns off, in between ours, which may be JSON.
+		os.Stderr = nowhere
+		defer func() { os.Stderr = stderr }()
+	}
+	root := newRoot(stop)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
 	var status *statusError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &status):
 		if status.message != "" {
-			say(os.Stderr, status.message)
+			say(stderr, status.message)
 		}
 		return status.status
 	}
-	say(os.Stderr, err.Error())
+	say(stderr, err.Error())
 	return exitError
 }
 

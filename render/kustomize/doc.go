@@ -13,7 +13,7 @@
 //
 // It leaves to others which folders to build, and what the objects mean (render/manifest).
 //
-// Kustomize itself writes a line to standard error for fields that it calls deprecated; that cannot be turned off.
+// Kustomize itself writes a line to os.Stderr for fields that it calls deprecated, which cannot be turned off.
 //
 // Upstream: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/
 package kustomize
