@@ -64,7 +64,7 @@ fuzz: ## every fuzz target for FUZZTIME each
 
 .PHONY: golden
 golden: ## rewrite the golden files; read the diff before you commit it
-	$(GO) test ./render/... -update
+	$(GO) test $$(grep -rlE --include='*_test.go' 'render/rendertest"|flag.Bool\("update"' . | xargs -n1 dirname | sort -u) -update
 
 .PHONY: bench
 bench: ## the benchmarks, each beside its peer where there is one
