@@ -343,6 +343,9 @@ func (r *Reconciler) Pass(ctx context.Context) (wake time.Time, err error) {
 		}
 		r.Log.Info("the state branch moved, deciding again", "attempt", attempt+1)
 		r.reload, r.refetch = true, true
+		if err := r.catchUp(ctx); err != nil {
+			return time.Time{}, err
+		}
 	}
 }
 

@@ -114,6 +114,19 @@ func (r *Reconciler) read(ctx context.Context) error {
 	}
 }
 
+// catchUp takes the clone as it is by now, where the remote is still being asked: what somebody else committed may be there
+// before the answer is, and then nothing can be committed on what was there before.
+func (r *Reconciler) catchUp(ctx context.Context) error {
+	if r.reading == nil {
+		return nil
+	}
+	tree, err := r.Store.Local(ctx)
+	if err != nil || tree.Head == r.tree.Head {
+		return err
+	}
+	return r.loaded(ctx, tree)
+}
+
 // remember makes do with what the clones have where nothing was read yet. False means that it is not enough.
 func (r *Reconciler) remember(ctx context.Context) bool {
 	if r.state == nil {

@@ -3,9 +3,11 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -211,6 +213,40 @@ func (s slowStore) Load(ctx context.Context) (store.Tree, error) {
 	case <-ctx.Done():
 	}
 	return t, err
+}
+
+// A remote that answers, and takes its time, while people commit to the state branch: their commits are in the clone before
+// the answer is, and keep nothing from being decided.
+func TestASlowRemoteAndCommitsByOthersHoldUpNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, quiet := silentWorld(t, func(c *Config) { c.PollInterval = 10 * time.Second })
+		w.in(t, func() {
+			later(70 * time.Second)
+			for range 4 {
+				quiet.begin("load fetch")
+				later(12 * time.Second)
+				w.store.mu.Lock()
+				edited := tree(nil)
+				maps.Copy(edited.MapFS, w.store.heads[len(w.store.heads)-1].MapFS)
+				edited.MapFS["NOTE"] = &fstest.MapFile{Data: []byte("by hand")}
+				w.store.heads = append(w.store.heads, edited)
+				w.store.pushed = len(w.store.heads)
+				w.store.mu.Unlock()
+				before, _, _ := w.store.state(t)
+				w.member(true)
+				later(answerTime + 2*time.Second)
+				if now, _, _ := w.store.state(t); now == before {
+					t.Error("a member went down, and nothing was decided")
+				}
+				quiet.end()
+				w.member(false)
+				later(15 * time.Second)
+			}
+			if n := strings.Count(w.log.String(), "level=ERROR"); n > 0 {
+				t.Errorf("%d errors:\n%s", n, w.log)
+			}
+		})
+	})
 }
 
 func TestABranchReadBeforeItWasCommittedToIsReadAgain(t *testing.T) {
