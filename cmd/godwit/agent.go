@@ -204,6 +204,10 @@ func (t *tending) open(ctx context.Context, c *Config, probers map[string]observ
 	if err != nil {
 		return nil, err
 	}
+	from, err := c.deliveryRemote()
+	if err != nil {
+		return nil, err
+	}
 	state, err := c.openDelivery(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -217,7 +221,7 @@ func (t *tending) open(ctx context.Context, c *Config, probers map[string]observ
 	branch := record.AgentPrefix(c.State.Branch) + record.AgentBranch(t.member)
 	agent := pull.NewAgent(pull.AgentOptions{
 		Member: t.member, State: state, Poster: store.NewPoster(reports, branch, c.author()), Fleet: fleet, Version: version,
-		Marker: dir + ".json", Interval: c.Agent.PollInterval, Heartbeat: c.Agent.Heartbeat, Rest: min(2*time.Second, c.Agent.Heartbeat), Log: t.log.With("member", t.member),
+		Marker: dir + ".json", Branch: fmt.Sprintf("%s %s", from, c.State.Branch), Interval: c.Agent.PollInterval, Heartbeat: c.Agent.Heartbeat, Rest: min(2*time.Second, c.Agent.Heartbeat), Log: t.log.With("member", t.member),
 	})
 	t.log.Info("serving the member", "member", t.member, "branch", c.State.Branch, "reports", reports, "to", branch)
 	return &tended{agent, fleet, state}, nil

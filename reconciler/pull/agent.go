@@ -38,8 +38,8 @@ type AgentOptions struct {
 	// Version is the program's.
 	Version string
 	// Marker is a file that remembers which commit is in force, so that the next agent is not led back either; empty
-	// means that nobody does.
-	Marker string
+	// means that nobody does. It counts for the branch of this name alone, with the repository in it.
+	Marker, Branch string
 	// Interval is how often the state branch is looked at, default 15s.
 	Interval time.Duration
 	// Heartbeat is how often something is reported without news, default 30s.
@@ -97,7 +97,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var err error
-	if a.mark, err = readMark(a.o.Marker); err != nil {
+	if a.mark, err = readMark(a.o.Marker, a.o.Branch); err != nil {
 		a.o.Log.Warn("which commit was in force last is not known", "error", err)
 	}
 	a.o.Fleet.Set(map[string]Desired{a.o.Member: nothing(a.o.Member, nil)})
@@ -212,7 +212,8 @@ func (a *Agent) pull(ctx context.Context) error {
 	a.mu.Lock()
 	a.head, a.delivery = tree.Head, next
 	a.mu.Unlock()
-	a.mark = mark{tree.Head, next.passed.Time}
+	// A pass of a time that is still to come holds up none of those that come.
+	a.mark = mark{a.o.Branch, tree.Head, earlier(next.passed.Time, a.o.Clock.Now())}
 	if err := a.mark.write(a.o.Marker); err != nil {
 		a.away("marker", "which commit is in force cannot be written down", err)
 	} else {

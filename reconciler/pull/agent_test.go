@@ -30,13 +30,14 @@ import (
 // serving is an agent at work: a look each 10s, a heartbeat each 30s, at most a report each 2s.
 type serving struct {
 	*Agent
-	t     *testing.T
-	state *fakeState
-	board *fakeBoard
-	fleet *fakeFleet
-	mark  string // the file
-	ended chan error
-	stop  func()
+	t      *testing.T
+	state  *fakeState
+	board  *fakeBoard
+	fleet  *fakeFleet
+	mark   string // the file
+	branch string
+	ended  chan error
+	stop   func()
 }
 
 func serve(t *testing.T, story func(s *serving)) {
@@ -51,7 +52,7 @@ func serve(t *testing.T, story func(s *serving)) {
 
 func (s *serving) start() {
 	s.Agent = NewAgent(AgentOptions{
-		Member: "far", State: s.state, Poster: poster{s.board, "far"}, Fleet: s.fleet, Version: "v1", Marker: s.mark,
+		Member: "far", State: s.state, Poster: poster{s.board, "far"}, Fleet: s.fleet, Version: "v1", Marker: s.mark, Branch: s.branch,
 		Interval: 10 * time.Second, Heartbeat: 30 * time.Second, Rest: 2 * time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -78,7 +79,7 @@ type branch struct {
 	cluster *clusterv1alpha1.Cluster
 }
 
-var passed = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+var passed = time.Date(1999, 12, 31, 12, 0, 0, 0, time.UTC) // before the clock of a bubble begins
 
 func (b branch) files(t *testing.T) map[string][]byte {
 	t.Helper()
@@ -300,6 +301,21 @@ func TestTheNextAgentIsNotLedBackEither(t *testing.T) {
 		s.after(10 * time.Second)
 		want(t, "decided on", s.wanted(), "ConfigMap a /")
 
+		// Another branch is followed from wherever it is.
+		s.branch = "elsewhere"
+		s.state.with(func() { s.state.commits = nil })
+		s.state.commit("old", old.files(t))
+		next()
+		want(t, "another branch", s.wanted(), "ConfigMap a / ConfigMap b")
+		// A pass whose clock was wrong is no reason to wait for that time.
+		s.state.commit("wrong", branch{passed: time.Now().Add(1e5 * time.Hour), works: []api.Object{marked("b", "1")}}.files(t))
+		s.after(10 * time.Second)
+		want(t, "of a time to come", s.wanted(), "ConfigMap b /")
+		s.state.with(func() { s.state.commits = nil })
+		s.state.commit("3", branch{passed: time.Now().Add(time.Second), works: []api.Object{marked("a", "3")}}.files(t))
+		s.after(10 * time.Second)
+		want(t, "mended", s.wanted(), "ConfigMap a /")
+
 		// A file that says nothing holds nobody up.
 		for _, text := range []string{"", "{", "{}", strings.Repeat("[", 1<<20)} {
 			s.stop()
@@ -307,7 +323,7 @@ func TestTheNextAgentIsNotLedBackEither(t *testing.T) {
 			s.fleet.Set(nil)
 			s.start()
 			want(t, "after "+text[:min(3, len(text))], s.wanted(), "ConfigMap a /")
-			if now, err := readMark(s.mark); err != nil || now.Head != "3" {
+			if now, err := readMark(s.mark, s.branch); err != nil || now.Head != "3" {
 				t.Errorf("%v, %v", now, err)
 			}
 		}

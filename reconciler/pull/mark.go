@@ -15,6 +15,7 @@ import (
 
 // mark says which commit of the state branch is in force, and when it was decided.
 type mark struct {
+	Branch string            `json:"branch,omitempty"`
 	Head   gitstate.Revision `json:"head"`
 	Passed time.Time         `json:"passed"`
 }
@@ -22,8 +23,15 @@ type mark struct {
 // markSize bounds a file that says so, in bytes.
 const markSize = 1 << 10
 
-// readMark reads a file; zero if there is none.
-func readMark(file string) (m mark, err error) {
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// readMark reads a file; zero if there is none, or one of another branch.
+func readMark(file, branch string) (m mark, err error) {
 	if file == "" {
 		return mark{}, nil
 	}
@@ -44,6 +52,9 @@ func readMark(file string) (m mark, err error) {
 	}
 	if err != nil {
 		return mark{}, fmt.Errorf("%s: is not a file that we wrote: %w", file, err)
+	}
+	if m.Branch != branch {
+		return mark{}, nil
 	}
 	return m, nil
 }
