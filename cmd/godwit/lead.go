@@ -25,6 +25,9 @@ type electionConfig struct {
 	RetryPeriod   time.Duration `mapstructure:"retryPeriod"`
 }
 
+// maxLease leaves room in a label for what is named after the Lease.
+const maxLease = 50
+
 // problem says what is wrong with it, empty if nothing is.
 func (c *electionConfig) problem() string {
 	switch {
@@ -36,8 +39,22 @@ func (c *electionConfig) problem() string {
 		return fmt.Sprintf("retryPeriod: %s is not at most half of renewDeadline, %s", c.RetryPeriod, c.RenewDeadline)
 	case len(validation.IsDNS1123Subdomain(c.Name)) > 0:
 		return fmt.Sprintf("name: %q is no name of a Lease", c.Name)
+	case len(c.Name) > maxLease:
+		return fmt.Sprintf("name: %q has more than %d characters, so that labels cannot name what is kept beside the Lease", c.Name, maxLease)
 	}
 	return ""
+}
+
+// identity is that of this replica.
+func (c *Config) identity() (string, error) {
+	if c.LeaderElection.Identity != "" {
+		return c.LeaderElection.Identity, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("leaderElection.identity is not set: %w", err)
+	}
+	return name, nil
 }
 
 // place is where the Lease is, and who we are there.
@@ -49,11 +66,9 @@ func (c *Config) place(log *slog.Logger) (*rest.Config, lead.Options, error) {
 	if err != nil {
 		return nil, lead.Options{}, err
 	}
-	identity := c.LeaderElection.Identity
-	if identity == "" {
-		if identity, err = os.Hostname(); err != nil {
-			return nil, lead.Options{}, fmt.Errorf("leaderElection.identity is not set: %w", err)
-		}
+	identity, err := c.identity()
+	if err != nil {
+		return nil, lead.Options{}, err
 	}
 	return config, lead.Options{
 		Namespace: cmp.Or(c.LeaderElection.Namespace, own), Name: c.LeaderElection.Name, Identity: identity, Log: log,

@@ -74,6 +74,15 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 
 func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duration) error {
 	invalid := false
+	if c.LeaderElection.Enabled {
+		own := *c
+		identity, err := own.identity()
+		if err != nil {
+			return err
+		}
+		own.LeaderElection.Identity = fmt.Sprintf("%s-once-%d", identity, os.Getpid()) // the replica beside us is another
+		c = &own
+	}
 	l, err := c.loop(cmd.Context(), log, func(p reconciler.Progress) {
 		invalid = false
 		for _, f := range p.Decision.Findings {
@@ -84,8 +93,17 @@ func (c *Config) once(cmd *cobra.Command, log *slog.Logger, timeout time.Duratio
 		return err
 	}
 	defer l.close()
-	l.resume(cmd.Context())
-	failures, err := l.Once(cmd.Context(), timeout)
+	var failures []reconciler.Failure
+	once := func(ctx context.Context) (err error) {
+		l.resume(ctx)
+		failures, err = l.Once(ctx, timeout)
+		return err
+	}
+	if l.lasting.election != nil {
+		err = l.leadOnce(cmd.Context(), timeout, once)
+	} else {
+		err = once(cmd.Context())
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +162,27 @@ func (c *Config) lasting(log *slog.Logger) (*lasting, error) {
 	}
 	k.replica, err = c.replica(k, log)
 	return k, err
+}
+
+// leadOnce does something while we hold the Lease. Whoever has it gets so much time to give it back.
+func (l *loop) leadOnce(ctx context.Context, timeout time.Duration, do func(context.Context) error) error {
+	waiting, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	timer := time.AfterFunc(timeout, giveUp)
+	defer timer.Stop()
+	led := false
+	err := l.lasting.election.Run(waiting, func(ctx context.Context) { <-ctx.Done() }, func(ctx context.Context) error {
+		if !timer.Stop() {
+			return nil // it was given up this moment
+		}
+		led = true
+		defer l.stopFleet()
+		return do(ctx)
+	})
+	if !led && err == nil && ctx.Err() == nil {
+		err = fmt.Errorf("another replica holds the Lease, and did so for %s: it does what there is to do; --timeout says how long to wait for it", timeout)
+	}
+	return err
 }
 
 // Run decides and acts until ctx ends.
@@ -218,8 +257,11 @@ func (c *Config) loopIn(ctx context.Context, k *lasting, log *slog.Logger, repor
 	}
 	fleetOptions := c.fleetOptions(log)
 	fleetOptions.Tried, fleetOptions.Probers = l.tried(), k.probers
-	if k.replica != nil {
+	switch {
+	case k.replica != nil:
 		fleetOptions.May = k.replica.May
+	case k.election != nil:
+		fleetOptions.May = func(string) bool { return k.election.May() }
 	}
 	l.fleet = member.New(clusters, fleetOptions)
 	l.stopFleet = sync.OnceFunc(func() { within(l.stopTime, l.fleet.Close) })

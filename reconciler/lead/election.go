@@ -23,10 +23,18 @@ type Election struct {
 	leases  typedcoordinationv1.LeasesGetter
 	secrets typedcorev1.SecretInterface
 	leading atomic.Bool
+	lock    atomic.Pointer[held]
 }
 
 // Leading tells whether we hold the Lease.
 func (e *Election) Leading() bool { return e.leading.Load() }
+
+// May tells whether a leader may still write: it holds the Lease, and renewed it lately. It is asked before each write,
+// since a process that was stopped for a while goes on where it was.
+func (e *Election) May() bool {
+	lock := e.lock.Load()
+	return lock != nil && lock.now()
+}
 
 // Grace is how long a leader that lost the Lease may take to end what it has in work.
 func (e *Election) Grace() time.Duration { return (e.options.Duration - e.options.RenewDeadline) / 2 }
@@ -40,10 +48,11 @@ func (e *Election) Run(ctx context.Context, standby func(ctx context.Context), l
 	campaign, endCampaign := context.WithCancel(context.WithoutCancel(ctx))
 	defer endCampaign()
 	won, lost := make(chan struct{}), make(chan struct{})
-	lock := &resourcelock.LeaseLock{
+	lock := &held{deadline: e.options.RenewDeadline, Interface: &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: e.options.Namespace, Name: e.options.Name}, Client: e.leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: e.options.Identity},
-	}
+	}}
+	e.lock.Store(lock)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, LeaseDuration: e.options.Duration, RenewDeadline: e.options.RenewDeadline, RetryPeriod: e.options.RetryPeriod,
 		ReleaseOnCancel: false, // it would give the Lease back while what we have in work still ends
@@ -97,7 +106,7 @@ func (e *Election) Run(ctx context.Context, standby func(ctx context.Context), l
 }
 
 // release gives the Lease back, if it is ours. Where that does not work the next leader waits until it runs out.
-func (e *Election) release(lock *resourcelock.LeaseLock) {
+func (e *Election) release(lock resourcelock.Interface) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.options.RetryPeriod)
 	defer cancel()
 	held, _, err := lock.Get(ctx)
