@@ -17,8 +17,9 @@ type Keeper interface {
 	Kept(ctx context.Context) (store.Bundle, bool, error)
 	// Keep replaces it; what is kept is found once Keep returned without an error.
 	Keep(ctx context.Context, b store.Bundle) error
-	// Forget says that nothing has to be kept any more.
-	Forget(ctx context.Context) error
+	// Forget says that nothing has to be kept any more: all is pushed up to a head, which Kept gives as the Base of a bundle
+	// of nothing.
+	Forget(ctx context.Context, pushed gitstate.Revision) error
 	// Tidy removes what leaders left that died while they kept something. It comes after Kept.
 	Tidy(ctx context.Context) error
 }
@@ -28,6 +29,7 @@ type Keeper interface {
 type handover struct {
 	took   bool              // what the last leader left
 	kept   gitstate.Revision // the head that is kept; empty if nothing is
+	told   gitstate.Revision // the head that was last said to be pushed
 	pushed []pushed          // heads that the remote had, oldest first
 }
 
@@ -124,6 +126,9 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 			r.Log.Debug("what is left of what other leaders kept is not removed", "error", err)
 		}
 	}
+	if err == nil && kept.Head == "" {
+		err = r.knows(ctx, kept.Base, tree.Offline)
+	}
 	switch {
 	case err == nil && kept.Head != "":
 		r.Log.Info("going on with what the last leader kept", "commit", kept.Head)
@@ -138,6 +143,23 @@ func (r *Reconciler) takeOver(ctx context.Context) error {
 	}
 	r.reload, r.kept = true, kept.Head
 	return nil
+}
+
+// knows is an error where the last leader pushed a decision that is not here, and the remote cannot be asked for it: members
+// have it, and going on with what was before would take it back.
+func (r *Reconciler) knows(ctx context.Context, pushed gitstate.Revision, offline error) error {
+	if pushed == "" || offline == nil {
+		return nil
+	}
+	tree, err := r.Store.Local(ctx)
+	if err != nil {
+		return err
+	}
+	here, err := r.inHistory(ctx, tree.Head, pushed)
+	if err == nil && !here {
+		err = fmt.Errorf("the last leader decided %s, which is not here, and the remote of the state branch cannot be reached; nothing is decided before that: %w", pushed, offline)
+	}
+	return err
 }
 
 // found is the state branch as the remote has it, or the clone if that does not answer soon.
@@ -166,14 +188,14 @@ func (r *Reconciler) keep(ctx context.Context) error {
 	switch {
 	case r.unpushed == 0:
 		h.note(r.tree.Head, r.Clock.Now(), 2*r.PollInterval)
-		if h.kept == "" {
+		if h.kept == "" && h.told == r.tree.Head {
 			return nil
 		}
-		if err := r.Keeper.Forget(ctx); err != nil {
-			r.Log.Debug("what was kept for the next leader is pushed, and still kept", "error", err)
-			return nil // it does no harm: what the remote has is not made again
+		if err := r.Keeper.Forget(ctx, r.tree.Head); err != nil {
+			r.Log.Debug("what is pushed could not be told to the next leader", "error", err)
+			return nil // what is still kept does no harm: what the remote has is not made again
 		}
-		h.kept = ""
+		h.kept, h.told = "", r.tree.Head
 	case h.kept != r.tree.Head:
 		b, err := r.Store.Bundle(ctx, h.since())
 		if err != nil {

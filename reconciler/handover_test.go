@@ -34,9 +34,9 @@ func (k *fakeKeeper) Keep(_ context.Context, b store.Bundle) error {
 	return k.err
 }
 
-func (k *fakeKeeper) Forget(ctx context.Context) error {
+func (k *fakeKeeper) Forget(_ context.Context, pushed gitstate.Revision) error {
 	if k.err == nil {
-		k.bundle = store.Bundle{}
+		k.bundle, k.found = store.Bundle{Base: pushed}, true
 	}
 	return k.err
 }
@@ -147,6 +147,40 @@ func TestTheNextLeaderGoesOnWithWhatWasKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the last leader pushed, and had carried out, is not taken back by one whose clone does not have it.
+func TestADecisionThatIsNotHereIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &fakeKeeper{}
+		w := newWorld(t, placed(), func(c *Config) { c.Keeper = k })
+		w.runFor(t, 70*time.Second)
+		commits, pushed, _ := w.store.state(t)
+		if commits != pushed || k.bundle.Base == "" || k.bundle.Head != "" {
+			t.Fatalf("%d of %d commits are pushed, kept is %+v", pushed, commits, k.bundle)
+		}
+		fresh := func() {
+			w.Reconciler, w.fleet = New(w.Config), newFleet()
+			w.Reconciler.Config.Fleet = w.fleet
+		}
+		w.store.offline = errAway
+		fresh()
+		w.runFor(t, 20*time.Second)
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("with a clone that has what was decided last %d works are out", n)
+		}
+		k.bundle.Base = "c99"
+		fresh()
+		w.runFor(t, 20*time.Second)
+		if n := w.fleet.works("m1"); n != 0 || !strings.Contains(w.log.String(), "the last leader decided c99, which is not here") {
+			t.Errorf("%d works are out by a clone that is behind\n%s", n, w.log)
+		}
+		w.store.offline = nil // and the remote has no such commit: it was rewritten
+		w.runFor(t, 70*time.Second)
+		if n := w.fleet.works("m1"); n != 1 {
+			t.Errorf("when the remote is back %d works are out", n)
+		}
+	})
 }
 
 func TestStandbysMayBeAPollBehind(t *testing.T) {

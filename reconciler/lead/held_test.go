@@ -28,7 +28,9 @@ func TestALockIsHeldForAsLongAsOthersLeaveIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &slow{takes: time.Second}
 		h := &held{Interface: lock, deadline: 10 * time.Second}
-		update := func(holder string) { _ = h.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder}) }
+		update := func(holder string) {
+			_ = h.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder})
+		}
 		is := func(when string, want bool) {
 			t.Helper()
 			if h.now() != want {

@@ -64,7 +64,7 @@ func (k *Keeper) partName(sum string, i int) string {
 	return fmt.Sprintf("%s-%.16s-%d", k.Name, sum, i)
 }
 
-// Kept reads the bundle; it is one of nothing where all was pushed, and false means that there never was one. It is
+// Kept reads the bundle; it is one of nothing, with the head as its Base, where all was pushed, and false means that there never was one. It is
 // called before the first Keep, and says what that may replace.
 func (k *Keeper) Kept(ctx context.Context) (store.Bundle, bool, error) {
 	k.mu.Lock()
@@ -87,7 +87,7 @@ func (k *Keeper) kept(ctx context.Context) (b store.Bundle, err error) {
 	}
 	k.version = s.ResourceVersion
 	if len(s.Data[keyHead]) == 0 {
-		return b, nil
+		return store.Bundle{Base: gitstate.Revision(s.Data[keyBase])}, nil
 	}
 	want := string(s.Data[keySum])
 	parts, err := strconv.Atoi(string(s.Data[keyParts]))
@@ -197,5 +197,7 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 	return nil
 }
 
-// Forget says that nothing has to be kept any more: all of it is pushed.
-func (k *Keeper) Forget(ctx context.Context) error { return k.Keep(ctx, store.Bundle{}) }
+// Forget says that nothing has to be kept any more: all of it is pushed, up to a head.
+func (k *Keeper) Forget(ctx context.Context, pushed gitstate.Revision) error {
+	return k.Keep(ctx, store.Bundle{Base: pushed})
+}

@@ -93,10 +93,10 @@ func TestWhatIsKeptIsThereForTheNextLeader(t *testing.T) {
 	if err := first.Keep(t.Context(), store.Bundle{Head: "h", Pack: pack(maxParts*testSize + 1)}); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("too much: %v", err)
 	}
-	if err := first.Forget(t.Context()); err != nil {
+	if err := first.Forget(t.Context(), "p"); err != nil {
 		t.Fatal(err)
 	}
-	if got, found, err := keeper(t, s).Kept(t.Context()); err != nil || !found || got.Head != "" || len(got.Pack) > 0 {
+	if got, found, err := keeper(t, s).Kept(t.Context()); err != nil || !found || got.Base != "p" || got.Head != "" || len(got.Pack) > 0 {
 		t.Errorf("forgotten: %+v, %v", got, err)
 	}
 }
