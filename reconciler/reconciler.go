@@ -79,8 +79,8 @@ type Shards interface {
 	Told() gitstate.Revision
 	// Heads receives after Told became another one.
 	Heads() <-chan struct{}
-	// Serve replaces what members should hold, for those that are ours; it never blocks.
-	Serve(desired map[string]Desired)
+	// Serve replaces what members should hold by a head, for those that are ours; it never blocks.
+	Serve(head gitstate.Revision, desired map[string]Desired)
 }
 
 // Config is what a Reconciler needs.

@@ -57,7 +57,7 @@ func (r *Reconciler) serve(ctx context.Context) {
 		r.Log.Info("carrying out what the leader decided", "commit", head)
 	}
 	s.head, s.whole = head, whole
-	r.Shards.Serve(desired(served, spared, s.rules))
+	r.Shards.Serve(head, desired(served, spared, s.rules))
 }
 
 // Behind is for how long what the leader decided could not be read here; 0 where it can. It may be called by anybody at

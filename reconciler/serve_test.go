@@ -50,7 +50,7 @@ func (s *fakeShards) Told() gitstate.Revision {
 
 func (s *fakeShards) Heads() <-chan struct{} { return s.heads }
 
-func (s *fakeShards) Serve(desired map[string]Desired) {
+func (s *fakeShards) Serve(_ gitstate.Revision, desired map[string]Desired) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serves = desired

@@ -15,6 +15,7 @@
 // It promises:
 //
 //   - No request that could write leaves for a member that is not in the replica's share at that moment.
+//   - What a replica got from another one it does not write to before it carries out the head that was told by then.
 //   - An epoch is acknowledged once nothing is in work any more on members that were given up.
 //   - Beside a leader that knows nothing of shares, as while they are switched on or off, nobody serves a member.
 //   - A report is whole: what does not fit into one Secret is written before the one that names it.

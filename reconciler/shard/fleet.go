@@ -60,6 +60,8 @@ type Fleet struct {
 	mu      sync.Mutex
 	share   roster.Share // that is divided by
 	desired map[string]pull.Desired
+	decided bool              // here, and not read from the state branch
+	at      gitstate.Revision // where it was read; empty if nothing is known
 	leads   bool
 	last    map[string]decide.MemberFacts // as they were known last, while a member changes hands
 }
@@ -110,22 +112,25 @@ func (f *Fleet) has(member string) bool {
 }
 
 // Set replaces what every member should hold. It reaches those of our share.
-func (f *Fleet) Set(desired map[string]pull.Desired) {
+func (f *Fleet) Set(desired map[string]pull.Desired) { f.set(desired, true, "") }
+
+func (f *Fleet) set(desired map[string]pull.Desired, decided bool, at gitstate.Revision) {
 	f.mu.Lock()
-	f.desired = desired
+	f.desired, f.decided, f.at = desired, decided, at
 	f.mu.Unlock()
 	signal(f.kick)
 }
 
-// Serve is Set by who does not lead, and knows the members of agents as well, which it leaves alone.
-func (f *Fleet) Serve(desired map[string]pull.Desired) {
+// Serve is Set by who does not lead, with the head that says so, and knows the members of agents as well, which it leaves
+// alone.
+func (f *Fleet) Serve(head gitstate.Revision, desired map[string]pull.Desired) {
 	some := make(map[string]pull.Desired, len(desired))
 	for name, d := range desired {
 		if decide.DeliveryOf(d.Cluster) != decide.DeliveryPull {
 			some[name] = d
 		}
 	}
-	f.Set(some)
+	f.set(some, false, head)
 }
 
 // Tell has the others carry out what is decided by a head of the state branch.
@@ -237,6 +242,7 @@ func (f *Fleet) divide(ctx context.Context) {
 	share := f.o.Replica.Share()
 	f.mu.Lock()
 	desired, leads, was := f.desired, f.leads, f.share
+	current := f.decided || f.at != "" && f.at == f.o.Replica.Told()
 	f.mu.Unlock()
 	mine := map[string]pull.Desired{}
 	var gained []string
@@ -261,6 +267,9 @@ func (f *Fleet) divide(ctx context.Context) {
 		f.near.Set(mine)
 	}
 	f.dividing.Unlock()
+	if current {
+		f.o.Replica.carries(share.Roster)
+	}
 	if !share.Same(was) && share.Name != "" {
 		f.o.Log.Info("serving members", "members", len(mine), "of", len(desired), "epoch", share.Roster.Epoch)
 	}

@@ -77,6 +77,43 @@ func TestAReplicaThatIsCutOffServesNothing(t *testing.T) {
 	}
 }
 
+// What a replica got from another one it leaves alone until it carries out what was decided by then.
+func TestAReplicaThatIsBehindWritesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 12)
+	a, b := c.start("a", true), c.start("b", false)
+	c.divided(a, b)
+	may := func(p *process) bool {
+		names := p.local.names()
+		return len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return !p.May(name) })
+	}
+	c.eventually("both write", func() bool { return may(a) && may(b) })
+
+	a.fleet.Tell("next") // b does not have that yet, which takes nothing from it
+	c.eventually("b is told", func() bool { return b.Told() == "next" })
+	if !may(b) {
+		t.Error("b lost what it had, as it does not have the newest head")
+	}
+	d := c.start("d", false) // with the head before
+	c.eventually("d takes part", func() bool { return len(d.local.names()) > 0 && d.Told() == "next" })
+	c.divided(a, b, d)
+	for _, p := range []*process{b, d} {
+		if slices.ContainsFunc(p.local.names(), p.May) {
+			t.Errorf("%s writes what was decided before", p.fleet.o.Replica.o.Identity)
+		}
+	}
+	if !may(a) {
+		t.Error("who decides may not write")
+	}
+	b.fleet.Serve("next", c.wants)
+	c.eventually("b writes", func() bool { return may(b) })
+	if may(d) {
+		t.Error("d writes what was decided before")
+	}
+	d.fleet.Serve("next", c.wants)
+	c.eventually("d writes", func() bool { return may(d) })
+}
+
 func TestARosterThatIsLostIsMadeAgain(t *testing.T) {
 	c := newCluster(t, 6)
 	a, b := c.start("a", true), c.start("b", false)

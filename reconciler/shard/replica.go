@@ -72,6 +72,7 @@ type Replica struct {
 	marks    map[string]string // of reports, by replica that lives
 	head     gitstate.Revision // that the leader told
 	follows  int64             // the epoch that the fleet follows
+	current  roster.Roster     // by which what is carried out was what the leader told, or decided here
 	reported string            // for the next renewal
 	announce gitstate.Revision // to tell; empty if nothing was decided here
 	leads    bool              // and not only holds the leader's Lease
@@ -133,8 +134,21 @@ func (r *Replica) Share() roster.Share {
 	return r.standing.Share(r.o.Clock.Now())
 }
 
-// May tells whether this replica may write to a member now.
-func (r *Replica) May(member string) bool { return r.Share().Has(member) }
+// May tells whether this replica may write to a member now: it is in our share, and what we carry out is no older than what
+// somebody else may have had carried out there before it was.
+func (r *Replica) May(member string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	share := r.standing.Share(r.o.Clock.Now())
+	return share.Has(member) && share.Roster.Same(r.current)
+}
+
+// carries says that what is carried out is what the leader told along with a roster, or later.
+func (r *Replica) carries(by roster.Roster) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current = by
+}
 
 // Tell has the other replicas carry out what the state branch says at the head, which they can read. Only who leads may.
 func (r *Replica) Tell(head gitstate.Revision) {

@@ -171,7 +171,12 @@ func (c *cluster) start(name string, leads bool) *process {
 		maps.DeleteFunc(c.writers, func(_, by string) bool { return by == name })
 	})
 	c.Cleanup(p.kill)
-	p.fleet.Serve(c.wants)
+	if leads {
+		p.fleet.Set(c.wants)
+		p.fleet.Tell("head")
+	} else {
+		p.fleet.Serve("head", c.wants)
+	}
 	return p
 }
 
