@@ -255,6 +255,33 @@ func TestTheKustomizationOfTheReadmeWorks(t *testing.T) {
 	}
 }
 
+// TestComponentsOfTheReadmeComeToThePods adds all components to that kustomization, as people are told to.
+func TestComponentsOfTheReadmeComeToThePods(t *testing.T) {
+	for _, overlay := range []string{"high-availability", "argocd"} {
+		files := shipped(t)
+		files["overlays/own/kustomization.yaml"] = &fstest.MapFile{Data: []byte("resources: [../" + overlay + "]\ncomponents: [../../sharding, ../../monitoring, ../../push-webhooks]\n")}
+		built, _, err := kustomize.Build(files, "overlays/own")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range built {
+			u := &unstructured.Unstructured{Object: o}
+			switch kind := u.GetKind(); {
+			case kind == "Namespace" || strings.HasPrefix(kind, "Cluster"):
+			case u.GetNamespace() != namespace && (overlay != "argocd" || u.GetNamespace() != "argocd"):
+				t.Errorf("%s: %s %s is in namespace %q", overlay, kind, u.GetName(), u.GetNamespace())
+			case kind == "RoleBinding":
+				subjects, _, _ := unstructured.NestedSlice(o, "subjects")
+				for _, s := range subjects {
+					if s.(map[string]any)["namespace"] != namespace {
+						t.Errorf("%s: RoleBinding %s is for %v", overlay, u.GetName(), s)
+					}
+				}
+			}
+		}
+	}
+}
+
 // plain are the objects without what differs between kustomize and Helm.
 func plain(t *testing.T, all []object) map[string]any {
 	t.Helper()
