@@ -638,7 +638,11 @@ func (r *Reconciler) past(ctx context.Context, state *record.State, now gitstate
 		if err != nil {
 			if !r.missing[commit] {
 				r.missing[commit] = true
-				r.Log.Warn("an earlier commit of the source cannot be read", "source", commit, "error", err)
+				level := slog.LevelWarn
+				if errors.Is(err, gitstate.ErrHistory) {
+					level = slog.LevelDebug // a folder never has any
+				}
+				r.Log.Log(ctx, level, "an earlier commit of the source cannot be read", "source", commit, "error", err)
 			}
 			continue
 		}

@@ -46,7 +46,7 @@ func (l local) lineage() reconciler.Lineage { return l.Local }
 // folder is a source without a history.
 type folder struct{ *source.Folder }
 
-var errNoHistory = errors.New("a folder has no earlier revisions; give the repository's URL instead")
+var errNoHistory = fmt.Errorf("%w: a folder has no earlier revisions; give the repository's URL instead", gitstate.ErrHistory)
 
 // At knows one revision: that of what is on disk.
 func (f folder) At(ctx context.Context, rev string) (gitstate.Snapshot, error) {

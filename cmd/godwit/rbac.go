@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/godwit-gitops/godwit/api"
@@ -39,6 +40,11 @@ Apply it where "godwit clusters join" is not to be used, such as in a member wit
 				return err
 			}
 			e.Account, e.Capacity, e.Impersonates = cmp.Or(e.Account, c.account()), !noCapacity, c.projects.ServiceAccounts()
+			for flag, name := range map[string]string{"account": e.Account, "cluster-namespace": e.Namespace} {
+				if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+					return fmt.Errorf("--%s %s: is no name: %s", flag, name, problems[0])
+				}
+			}
 			d, done, err := c.decideOnce(cmd.Context(), "")
 			if err != nil {
 				return err
