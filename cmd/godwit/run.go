@@ -66,7 +66,7 @@ of the forge, POST /hooks/github|gitea|gitlab|standard/ID, and looks at the sour
 			return s.run(cmd.Context(), c)
 		},
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end")
+	cmd.Flags().BoolVar(&once, "once", false, "make one pass, wait until it is applied, and end; with leaderElection, while it holds the Lease")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long --once waits")
 	cmd.Flags().StringVar(&profiles, "pprof", "", "address of this machine to serve profiles of the process at, such as 127.0.0.1:6060")
 	return cmd
