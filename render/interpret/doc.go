@@ -55,8 +55,11 @@
 // fails, or returns what it must not is a *ScriptError, the health of its object Unknown. Failures makes
 // one finding of all objects for which a rule fails in the same way, where the rule stands.
 //
+// A script sees the names of a Secret's values, and not the values: something stands for each, which a rule for Retain may
+// move as it would the value. Such a rule changes values of a Secret and nothing else.
+//
 // Differs from Karmada: there the limit is one second of time, math.random and the clock are there,
-// and globals can leak from one call to the next.
+// globals can leak from one call to the next, and scripts see values of Secrets.
 //
 // # Upstream
 //

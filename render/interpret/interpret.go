@@ -283,8 +283,17 @@ func (i *Interpreter) Revise(o api.Object, replicas int32) (api.Object, error) {
 	return o, nil
 }
 
-// Retain is desired with what the kind keeps from the member's object; desired itself if nothing.
+// Retain is desired with what the kind keeps from the member's object; desired itself if nothing. A Secret keeps
+// values alone.
 func (i *Interpreter) Retain(desired, live api.Object) (api.Object, error) {
+	kept, err := i.kept(desired, live)
+	if err != nil || !isSecret(desired) {
+		return kept, err
+	}
+	return keptValues(desired, kept), nil
+}
+
+func (i *Interpreter) kept(desired, live api.Object) (api.Object, error) {
 	k := kindOf(desired)
 	if scripts, webhook := i.rules(k, Retain); len(scripts) > 0 {
 		return scripts[0].retain(desired, live)

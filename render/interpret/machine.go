@@ -100,6 +100,8 @@ type machine struct {
 	step lua.LValue
 	// deletions counts removed keys: looking for the next key passes over all of them.
 	deletions int
+	// veil is over the arguments of the present call.
+	veil *veil
 }
 
 type library []entry

@@ -124,8 +124,11 @@ func position(message string) (line int, rest string) {
 // while they are still good. All errors are of type *ScriptError.
 func (s *script) call(function string, results int, use func(*machine, []lua.LValue) error, arguments ...any) error {
 	m := machines.Get().(*machine)
-	err := m.run(s, function, results, use, arguments)
+	var shown []any
+	m.veil, shown = veiled(arguments)
+	err := m.run(s, function, results, use, shown)
 	if err == nil {
+		m.veil = nil
 		machines.Put(m) // one that failed may be in any state and is thrown away
 		return nil
 	}
@@ -151,7 +154,7 @@ func (s *script) call(function string, results int, use func(*machine, []lua.LVa
 	return failure
 }
 
-// isSecret holds for Secrets: a script may put their values into its errors, in any form.
+// isSecret holds for Secrets.
 func isSecret(argument any) bool {
 	o, ok := argument.(api.Object)
 	id := api.IDOf(o)
@@ -232,7 +235,7 @@ func checkComponents(components []workv1alpha2.Component) error {
 
 func (s *script) revise(o api.Object, replicas int32) (revised api.Object, err error) {
 	err = s.call("ReviseReplica", 1, func(m *machine, got []lua.LValue) error {
-		revised, err = m.resultObject(got[0], o)
+		revised, err = m.answer(got[0])
 		return err
 	}, o, int64(replicas))
 	return revised, err
@@ -240,7 +243,7 @@ func (s *script) revise(o api.Object, replicas int32) (revised api.Object, err e
 
 func (s *script) retain(desired, live api.Object) (retained api.Object, err error) {
 	err = s.call("Retain", 1, func(m *machine, got []lua.LValue) error {
-		retained, err = m.resultObject(got[0], desired, live)
+		retained, err = m.answer(got[0])
 		return err
 	}, desired, live)
 	return retained, err
