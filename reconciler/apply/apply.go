@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,7 +86,7 @@ func (a *Applier) Apply(ctx context.Context, client dynamic.ResourceInterface, w
 	for range attempts {
 		live, err := look(ctx, client, w.ID.Name)
 		if err != nil {
-			return failed(nil, known, err)
+			return failed(w.ID, nil, known, err)
 		}
 		kept, err := w.keeping(live)
 		if err != nil {
@@ -100,14 +101,14 @@ func (a *Applier) Apply(ctx context.Context, client dynamic.ResourceInterface, w
 			}
 			return out
 		case stale(err): // it changed between look and write: look again
-			out = failed(live, known, err)
+			out = failed(w.ID, live, known, err)
 		case plan.Act == Update && !recreated && Immutable(err) && annotation(w.Object, AnnotationRecreate) == "allowed":
 			if err := remove(ctx, client, live); err != nil {
-				return failed(live, known, err)
+				return failed(w.ID, live, known, err)
 			}
 			recreated = true
 		default:
-			return failed(live, known, err)
+			return failed(w.ID, live, known, err)
 		}
 	}
 	return out
@@ -217,7 +218,7 @@ func (a *Applier) Delete(ctx context.Context, client dynamic.ResourceInterface, 
 	for range attempts {
 		live, err := look(ctx, client, r.ID.Name)
 		if err != nil {
-			return failed(nil, nil, err)
+			return failed(r.ID, nil, nil, err)
 		}
 		switch {
 		case live == nil, !work.Owned(live, a.Fleet):
@@ -232,7 +233,7 @@ func (a *Applier) Delete(ctx context.Context, client dynamic.ResourceInterface, 
 			change = Deleted
 		}
 		if err != nil && !stale(err) {
-			return failed(live, nil, err)
+			return failed(r.ID, live, nil, err)
 		}
 	}
 	return Outcome{Change: change, Waiting: true, Message: "changes while it is being deleted"}
@@ -315,19 +316,27 @@ func applied(change Change, w Work, result api.Object) Outcome {
 	return Outcome{Change: change, Live: Observed(result), Known: remember(w, result)}
 }
 
-func failed(live api.Object, known *Known, err error) Outcome {
-	return Outcome{Change: Skipped, Live: Observed(live), Known: known, Reason: Reason(err), Message: err.Error(), Err: err}
+func failed(id api.ID, live api.Object, known *Known, err error) Outcome {
+	reason := Reason(err) // by its words, too
+	err = Discreet(id, err)
+	return Outcome{Change: Skipped, Live: Observed(live), Known: known, Reason: reason, Message: err.Error(), Err: err}
 }
 
+// observed are the fields that are kept of a live Secret: those that hold no values.
+var observed = []string{"apiVersion", "kind", "metadata", "type", "immutable"}
+
 // Observed is what is kept of a live object: all but managedFields, which only a decision about
-// ownership needs, and the values of a Secret, which nobody needs.
+// ownership needs, and the values of a Secret, which nobody needs, wherever they are.
 func Observed(live api.Object) api.Object {
 	if live == nil {
 		return nil
 	}
-	if live["kind"] == "Secret" && live["apiVersion"] == "v1" {
+	if work.IsSecret(api.IDOf(live)) {
 		live = maps.Clone(live)
-		delete(live, "data")
+		maps.DeleteFunc(live, func(field string, _ any) bool { return !slices.Contains(observed, field) })
+		if metadata, ok := live["metadata"].(map[string]any); ok {
+			live["metadata"] = without(metadata, "annotations", corev1.LastAppliedConfigAnnotation)
+		}
 	}
 	return without(live, "metadata", "managedFields")
 }

@@ -21,7 +21,7 @@ const deliverer = "whoever applies works/ of the state branch"
 func (a *Applier) Await(ctx context.Context, client dynamic.ResourceInterface, w Work) Outcome {
 	live, err := look(ctx, client, w.ID.Name)
 	if err != nil {
-		return failed(nil, nil, err)
+		return failed(w.ID, nil, nil, err)
 	}
 	return Delivered(w, live, a.Fleet)
 }
@@ -120,7 +120,7 @@ func (a *Applier) AwaitGone(ctx context.Context, client dynamic.ResourceInterfac
 	out := Outcome{Change: Unchanged, Live: Observed(live)}
 	switch {
 	case err != nil:
-		return failed(nil, nil, err)
+		return failed(r.ID, nil, nil, err)
 	case live == nil, !work.Owned(live, a.Fleet), r.Preserve, work.StaysBehind(live):
 		out.Gone = true // what stays, stays on purpose
 	case meta(live, "deletionTimestamp") != "":

@@ -169,6 +169,9 @@ func (w *watching) Listed(seen map[api.ID]bool, version string) {
 
 // Broken implements observe.Sink.
 func (w *watching) Broken(err error) {
+	if w.kind.Group == "" && w.kind.Resource == "secrets" {
+		err = apply.Discreet(api.ID{Version: "v1", Kind: "Secret"}, err)
+	}
 	w.log.Debug("watch", "kind", w.kind.String(), "error", err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
