@@ -112,6 +112,15 @@ func (p *pass) undeliverable(t *manifest.Object, member string) error {
 	return fmt.Errorf("%w: %s", errSecretValues, hint)
 }
 
+// altered says why a copy of an encrypted Secret cannot go to others as it is: it has values that SOPS did not encrypt, or not
+// all that its checksum is of.
+func altered(t *manifest.Object, made api.Object) error {
+	if !work.IsSecret(t.ID) || work.SameValues(t.Content, made) {
+		return nil
+	}
+	return fmt.Errorf("%w: what others decrypt has to stay as SOPS encrypted it, checksum included: let no override change data, stringData or sops; where members differ, give them a file each", errSecretValues)
+}
+
 // inOrder tells whether the values of a Secret stand in the file in the order that the record has them in.
 func inOrder(t *manifest.Object) bool {
 	for _, field := range []string{"data", "stringData"} {

@@ -149,6 +149,52 @@ func TestNoSecretGoesByTheRecordInTheClear(t *testing.T) {
 	}
 }
 
+// What SOPS encrypted is delivered as it was encrypted, whatever overrides make of it.
+func TestNoOverrideGoesIntoAnEncryptedSecret(t *testing.T) {
+	secret := fmt.Sprintf(sopsSecret, "a", "b", true)
+	for _, tt := range []struct {
+		name, overrider string
+		refused         bool
+	}{
+		{"a new value", `{path: /data/c, operator: add, value: hunter2}`, true},
+		{"another value", `{path: /data/a, operator: replace, value: hunter2}`, true},
+		{"one that looks encrypted", `{path: /data/a, operator: replace, value: "ENC[hunter2"}`, true},
+		{"one less", `{path: /data/a, operator: remove}`, true},
+		{"texts", `{path: /stringData, operator: add, value: {c: hunter2}}`, true},
+		{"a field misspelt", `{path: /stringdata, operator: add, value: {c: hunter2}}`, true},
+		{"the checksum", `{path: /sops/mac, operator: replace, value: hunter2}`, true},
+		{"nothing of SOPS left", `{path: /sops, operator: remove}`, true},
+		{"a label", `{path: /metadata/labels/team, operator: add, value: a}`, false},
+		{"the type", `{path: /type, operator: add, value: example.com/a}`, false},
+		{"a type by which its values go", `{path: /type, operator: add, value: kubernetes.io/service-account-token}`, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			files := hydrated + file("p.yaml", policyFor("p", "Secret", everywhere)) + file("s.yaml", secret)
+			w.push(files)
+			before := w.text("m1/default/secret_s")
+			d := w.push(files + file("o.yaml", "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: o, namespace: default}\n"+
+				"spec: {resourceSelectors: [{apiVersion: v1, kind: Secret}], overrideRules: [{overriders: {plaintext: ["+tt.overrider+"]}}]}\n"))
+			for name, f := range w.branch {
+				if strings.HasPrefix(name, "works/") && strings.Contains(string(f.Data), "hunter2") {
+					t.Errorf("the value is in %s", name)
+				}
+			}
+			if !tt.refused {
+				want(t, "findings", codes(d), []string{})
+				return
+			}
+			want(t, "findings", codes(d), []string{"error secret-values s.yaml"})
+			if text := d.Findings[0].Message; !strings.Contains(text, "has to stay as SOPS encrypted it") {
+				t.Error(text)
+			}
+			if after := w.text("m1/default/secret_s"); after != before || after == "" {
+				t.Errorf("the last good version is not kept:\n%s", after)
+			}
+		})
+	}
+}
+
 // Placeholders of a Secret that godwit applied itself leave works/ when others begin to apply that, and the Secret stays.
 func TestASecretIsGivenUpWhenOthersBeginToDeliver(t *testing.T) {
 	w := newWorld(t)

@@ -13,7 +13,9 @@ import (
 // Where nobody has keys and nobody carries out what is decided, it returns the values that stay unknown.
 func (w *works) unsealed(r *work.Renderer, template *manifest.Object, c work.Copy) (made work.Rendered, unknown []sops.Withheld, err error) {
 	if w.delivery(c.Cluster.Name) == DeliveryHydrate {
-		made, err = r.Render(c)
+		if made, err = r.Render(c); err == nil {
+			err = altered(template, made.Object)
+		}
 		return made, nil, err
 	}
 	if problem := template.Sealed.Problem(); !w.Options.Keyless || problem == nil || !problem.Keyless() {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -44,6 +45,19 @@ func Redact(o api.Object, key []byte) api.Object {
 		o = withMeta(o, metaChange{field: "annotations", drop: []string{lastApplied}})
 	}
 	return o
+}
+
+// SameValues tells whether two Secrets are the same in all that may hold values, be they encrypted.
+func SameValues(a, b api.Object) bool {
+	within := func(a, b api.Object) bool {
+		for field, v := range a {
+			if was, ok := b[field]; !slices.Contains(notSecret, field) && (!ok || !reflect.DeepEqual(v, was)) {
+				return false
+			}
+		}
+		return true
+	}
+	return within(a, b) && within(b, a)
 }
 
 // sealedPrefix begins what stands for a value that is known as it was encrypted alone. SOPS leaves it as it is as long as the
