@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -45,11 +47,23 @@ var memberSwitches = map[string]func(s *membertest.Server) error{
 	"up":      (*membertest.Server).Up,
 	"unready": func(s *membertest.Server) error { s.SetNotReady(true); return nil },
 	"ready":   func(s *membertest.Server) error { s.SetNotReady(false); return nil },
+	"quotes":  func(s *membertest.Server) error { s.Intercept(quotes); return nil },
+}
+
+// quotes is a webhook that refuses Secrets, and says of what was sent all that it can wherever it can.
+func quotes(r *http.Request) *metav1.Status {
+	if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/secrets/") {
+		return nil
+	}
+	body, _ := io.ReadAll(r.Body)
+	said := string(body)
+	return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(said), Message: said,
+		Details: &metav1.StatusDetails{Name: said, Causes: []metav1.StatusCause{{Type: metav1.CauseType(said), Message: said, Field: "data." + said}}}}
 }
 
 func (w *world) member(_ *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.members[args[0]] == nil {
-		return errors.New("usage: member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME|token TOKEN")
+		return errors.New("usage: member NAME freeze|thaw|down|up|unready|ready|quotes|fail NS/NAME|heal NS/NAME|token TOKEN")
 	}
 	s := w.members[args[0]].Server
 	if f := memberSwitches[args[1]]; f != nil && len(args) == 2 {

@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "rewrite the golden files of the scripts
 // commands they have these; those marked * are for "eventually", which tries one again until it holds.
 //
 //	members NAME...                       starts simulated members; $KUBECONFIG has a context for each, $KUBECONFIG-NAME for one
-//	member NAME freeze|thaw|down|up|unready|ready|fail NS/NAME|heal NS/NAME|token TOKEN
+//	member NAME freeze|thaw|down|up|unready|ready|quotes|fail NS/NAME|heal NS/NAME|token TOKEN
 //	cluster-secret MANAGEMENT [NS/]NAME MEMBER [KEY=VALUE...]   writes the cluster Secret of Argo CD for a member to another one
 //	edit MEMBER MANAGER FILE              applies the object in FILE as another field manager, by force
 //	patch MEMBER MANAGER KIND NS/NAME JSON   a merge patch, as kubectl edit, scale and label send it
