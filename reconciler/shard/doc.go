@@ -10,7 +10,8 @@
 // of the other replicas by their reports. What to carry out comes from the state branch, not through here.
 //
 // Reports are Secrets, since what is observed may be private; values of Secrets are not in them. A report that says what the
-// last one said is not written again: that its replica lives, and has reported all it knows, is on the replica's Lease.
+// last one said is not written again: that its replica lives, and has reported all it knows, is on the replica's Lease. Each
+// replica watches the metadata of all reports, and writes one of its own again that somebody deleted or changed.
 //
 // It promises:
 //

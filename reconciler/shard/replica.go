@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -61,6 +62,7 @@ type Replica struct {
 	leases  typedcoordinationv1.LeaseInterface
 	secrets typedcorev1.SecretInterface
 	objects dynamic.Interface // for what is watched
+	metas   dynamic.Interface // the same, without what is in it
 
 	wake   chan struct{} // renew and look
 	shares chan struct{}
@@ -103,6 +105,12 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
+	bare := rest.CopyConfig(config)
+	bare.Wrap(func(next http.RoundTripper) http.RoundTripper { return metadataOnly{next} })
+	metas, err := dynamic.NewForConfig(bare)
+	if err != nil {
+		return nil, fmt.Errorf("management cluster: %w", err)
+	}
 	secrets, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
@@ -113,11 +121,24 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
 	return &Replica{
-		o: o, leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects,
+		o: o, leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects, metas: metas,
 		wake: make(chan struct{}, 1), shares: make(chan struct{}, 1), heads: make(chan struct{}, 1),
 		standing: roster.Standing{Name: o.Identity, Deadline: o.RenewDeadline},
 		presence: roster.Presence{Duration: o.Duration}, said: map[string]bool{},
 	}, nil
+}
+
+// metadataOnly asks for the metadata of objects. A server that does not know that gives the whole objects.
+type metadataOnly struct{ next http.RoundTripper }
+
+func (m metadataOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	kind := "PartialObjectMetadataList"
+	if r.URL.Query().Get("watch") != "" {
+		kind = "PartialObjectMetadata"
+	}
+	r.Header.Set("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1,application/json")
+	return m.next.RoundTrip(r)
 }
 
 func signal(c chan struct{}) {
