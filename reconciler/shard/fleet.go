@@ -137,8 +137,8 @@ func (f *Fleet) Serve(head gitstate.Revision, desired map[string]pull.Desired) {
 // Tell has the others carry out what is decided by a head of the state branch.
 func (f *Fleet) Tell(head gitstate.Revision) { f.o.Replica.Tell(head) }
 
-// Told is the head that the leader told; Heads receives after it became another one.
-func (f *Fleet) Told() gitstate.Revision { return f.o.Replica.Told() }
+// Told is the head that the leader told, and the number of the telling; Heads receives after it became another one.
+func (f *Fleet) Told() (head gitstate.Revision, telling int64) { return f.o.Replica.Told() }
 
 // Heads receives after Told became another one.
 func (f *Fleet) Heads() <-chan struct{} { return f.o.Replica.heads }
@@ -250,7 +250,8 @@ func (f *Fleet) divide(ctx context.Context) {
 	share := f.o.Replica.Share()
 	f.mu.Lock()
 	desired, leads, was := f.desired, f.leads, f.share
-	current := f.decided || f.at != "" && f.at == f.o.Replica.Told()
+	told, _ := f.o.Replica.Told()
+	current := f.decided || f.at != "" && f.at == told
 	f.mu.Unlock()
 	mine := map[string]pull.Desired{}
 	var gained []string

@@ -90,12 +90,12 @@ func TestAReplicaThatIsBehindWritesNothing(t *testing.T) {
 	c.eventually("both write", func() bool { return may(a) && may(b) })
 
 	a.fleet.Tell("next") // b does not have that yet, which takes nothing from it
-	c.eventually("b is told", func() bool { return b.Told() == "next" })
+	c.eventually("b is told", func() bool { return b.told() == "next" })
 	if !may(b) {
 		t.Error("b lost what it had, as it does not have the newest head")
 	}
 	d := c.start("d", false) // with the head before
-	c.eventually("d takes part", func() bool { return len(d.local.names()) > 0 && d.Told() == "next" })
+	c.eventually("d takes part", func() bool { return len(d.local.names()) > 0 && d.told() == "next" })
 	c.divided(a, b, d)
 	for _, p := range []*process{b, d} {
 		if slices.ContainsFunc(p.local.names(), p.May) {
@@ -136,13 +136,59 @@ func TestTheOthersAreToldTheHead(t *testing.T) {
 	c.divided(a, b)
 	for _, head := range []gitstate.Revision{"one", "two"} {
 		a.fleet.Tell(head)
-		c.eventually("b is told", func() bool { return b.fleet.Told() == head })
+		c.eventually("b is told", func() bool { return b.told() == head })
 		select {
 		case <-b.fleet.Heads():
 		case <-time.After(10 * time.Second):
 			t.Fatal("nobody says so")
 		}
 	}
+}
+
+// Each telling has a higher number than those before, that of a head that was told once already, too, whoever tells, and
+// where the roster was lost. Who lost the Lease and does not know it tells nothing.
+func TestTellingsAreInOrder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	last := int64(0)
+	for i, head := range []gitstate.Revision{"one", "two", "one", "three"} {
+		if i == 3 {
+			if err := a.leases.Delete(t.Context(), "godwit-roster", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.fleet.Tell(head)
+		c.eventually("b is told", func() bool { return b.told() == head })
+		_, telling := b.fleet.Told()
+		if telling <= last {
+			t.Errorf("the telling of %s, the %d., has number %d after %d", head, i, telling, last)
+		}
+		last = telling
+	}
+	if _, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &b.o.Identity}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var looks, writes atomic.Int64
+	c.server.Intercept(func(r *http.Request) *metav1.Status {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/leases/godwit"):
+			looks.Add(1)
+		case strings.HasSuffix(r.URL.Path, "/leases/godwit-roster"):
+			writes.Add(1)
+		}
+		return nil
+	})
+	a.fleet.Tell("old")
+	c.eventually("a looked", func() bool { return looks.Load() > 20 })
+	if writes.Load() > 0 {
+		t.Error("a tells what b may know better")
+	}
+	b.stop = b.fleet.Lead(t.Context())
+	b.fleet.Tell("four")
+	c.eventually("a is told", func() bool { return a.told() == "four" })
 }
 
 // What decisions depend on comes through as if the leader had seen it itself.
@@ -418,21 +464,21 @@ func TestALeaderThatComesBackTellsNothingOld(t *testing.T) {
 	a, b := c.start("a", true), c.start("b", false)
 	c.divided(a, b)
 	a.fleet.Tell("one")
-	c.eventually("b is told", func() bool { return b.fleet.Told() == "one" })
+	c.eventually("b is told", func() bool { return b.told() == "one" })
 	a.stop()
 	b.stop = b.fleet.Lead(t.Context())
 	b.fleet.Tell("two")
-	c.eventually("a is told", func() bool { return a.fleet.Told() == "two" })
+	c.eventually("a is told", func() bool { return a.told() == "two" })
 	b.stop()
 	b.stop = func() {}
 	a.stop = a.fleet.Lead(t.Context())
 	d := c.start("d", false) // which the leader has to let in
 	c.eventually("d takes part", func() bool { return d.Size() == 3 && d.Share().Roster.Settled })
-	if head := d.fleet.Told(); head != "two" {
+	if head := d.told(); head != "two" {
 		t.Errorf("the head is %s", head)
 	}
 	a.fleet.Tell("one") // decided anew
-	c.eventually("d is told", func() bool { return d.fleet.Told() == "one" })
+	c.eventually("d is told", func() bool { return d.told() == "one" })
 }
 
 // While a process leads that knows nothing of shares, as while they are switched on, it serves all members, and nobody else any.
@@ -468,9 +514,11 @@ func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
 	a := c.start("a", true)
 	c.divided(a)
 	holder := "late"
-	if _, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, metav1.CreateOptions{}); err != nil {
+	led, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	led.Spec.HolderIdentity = &a.o.Identity
 	c.eventually("nobody serves", func() bool { return len(a.local.names()) == 0 })
 	var ready atomic.Bool
 	late, err := New(c.server.RestConfig(), Options{
@@ -487,6 +535,9 @@ func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
 	c.divided(a)
 	if a.Size() != 1 {
 		t.Errorf("%d replicas take part", a.Size())
+	}
+	if _, err := a.leases.Update(t.Context(), led, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	ready.Store(true)
 	c.eventually("it takes part", func() bool { return a.Size() == 2 && late.Share().Name == holder })

@@ -53,7 +53,8 @@ const (
 	annotationEpoch = "godwit.dev/epoch"    // that a replica follows
 	annotationTold  = "godwit.dev/reported" // other text whenever all that a replica knows is reported
 	annotationList  = "godwit.dev/roster"
-	annotationHead  = "godwit.dev/head" // of the state branch
+	annotationHead  = "godwit.dev/head"    // of the state branch
+	annotationTells = "godwit.dev/telling" // the number of the telling
 )
 
 // Replica is this process among the others. Run and Leave may be called once.
@@ -73,6 +74,7 @@ type Replica struct {
 	known    roster.Roster     // as last read, whoever may follow it
 	marks    map[string]string // of reports, by replica that lives
 	head     gitstate.Revision // that the leader told
+	telling  int64             // the number of that
 	follows  int64             // the epoch that the fleet follows
 	current  roster.Roster     // by which what is carried out was what the leader told, or decided here
 	reported string            // for the next renewal
@@ -181,11 +183,12 @@ func (r *Replica) Tell(head gitstate.Revision) {
 	}
 }
 
-// Told is the head that the leader told last; empty where that is not known.
-func (r *Replica) Told() gitstate.Revision {
+// Told is the head that the leader told last; empty where that is not known. Each telling has a higher number than those
+// before, whoever leads.
+func (r *Replica) Told() (head gitstate.Revision, telling int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.head
+	return r.head, r.telling
 }
 
 // lead says that this replica leads, or does not any more.
@@ -417,7 +420,7 @@ func (r *Replica) look(ctx context.Context) {
 		case l.Spec.HolderIdentity != nil && l.Spec.RenewTime != nil:
 			name := *l.Spec.HolderIdentity
 			renewals[name] = string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
-			epochs[name], _ = strconv.ParseInt(l.Annotations[annotationEpoch], 10, 64)
+			epochs[name] = number(l.Annotations[annotationEpoch])
 			marks[name] = l.Annotations[annotationTold]
 		}
 	}
@@ -433,7 +436,7 @@ func (r *Replica) look(ctx context.Context) {
 		known = roster.Roster{}
 	}
 	r.once("a process leads that serves all members itself, so that this one serves none", "members are divided again", err)
-	r.saw(known, gitstate.Revision(list.Annotations[annotationHead]), marks, asked)
+	r.saw(known, gitstate.Revision(list.Annotations[annotationHead]), number(list.Annotations[annotationTells]), marks, asked)
 	if r.o.Leading() && !foreign {
 		r.direct(ctx, list, known, epochs)
 		r.bury(ctx, all.Items, asked)
@@ -487,8 +490,17 @@ func rosterOf(l *coordinationv1.Lease) (roster.Roster, error) {
 	return roster.Roster{}, nil
 }
 
+// number reads one that we wrote; 0 if it is none, or larger than we get in any time.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > roster.MaxEpoch {
+		return 0
+	}
+	return n
+}
+
 // saw takes in what was read.
-func (r *Replica) saw(known roster.Roster, head gitstate.Revision, marks map[string]string, asked time.Time) {
+func (r *Replica) saw(known roster.Roster, head gitstate.Revision, telling int64, marks map[string]string, asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.standing.Saw(known, asked)
@@ -499,6 +511,7 @@ func (r *Replica) saw(known roster.Roster, head gitstate.Revision, marks map[str
 	if marks != nil {
 		r.marks = marks
 	}
+	r.telling = telling
 	if head != r.head {
 		r.head = head
 		signal(r.heads)
@@ -522,11 +535,21 @@ func (r *Replica) direct(ctx context.Context, list *coordinationv1.Lease, known 
 	if next.Epoch == 0 || next.Same(known) && head == was {
 		return
 	}
+	// Whoever lost the Lease and does not know it yet writes nothing over what the leader after it wrote: it held the Lease
+	// after it had read what it changes.
+	if holder, err := r.leader(ctx); err != nil || holder != "" && holder != r.o.Identity {
+		return
+	}
+	telling := number(list.Annotations[annotationTells])
+	if head != was {
+		telling = max(telling+1, r.o.Clock.Now().UnixMilli()) // which grows where what was written is lost, too
+	}
 	list = list.DeepCopy()
 	if list.Annotations == nil {
 		list.Annotations = map[string]string{}
 	}
 	list.Annotations[annotationList], list.Annotations[annotationHead] = next.Encode(), string(head)
+	list.Annotations[annotationTells] = strconv.FormatInt(telling, 10)
 	list.Spec.HolderIdentity = &r.o.Identity
 	asked := r.o.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
@@ -544,7 +567,7 @@ func (r *Replica) direct(ctx context.Context, list *coordinationv1.Lease, known 
 		r.once("what replicas are to do cannot be written", "", err)
 	default:
 		r.once("what replicas are to do cannot be written", "what replicas are to do can be written again", nil)
-		r.saw(next, head, nil, asked)
+		r.saw(next, head, telling, nil, asked)
 	}
 }
 

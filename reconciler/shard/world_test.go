@@ -14,6 +14,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/membertest"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
@@ -178,6 +179,11 @@ func (c *cluster) start(name string, leads bool) *process {
 		p.fleet.Serve("head", c.wants)
 	}
 	return p
+}
+
+func (p *process) told() gitstate.Revision {
+	head, _ := p.fleet.Told()
+	return head
 }
 
 // eventually waits for what is on its way.
