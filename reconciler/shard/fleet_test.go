@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -541,4 +542,100 @@ func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
 	}
 	ready.Store(true)
 	c.eventually("it takes part", func() bool { return a.Size() == 2 && late.Share().Name == holder })
+}
+
+// Two processes that were given one identity do not serve at the same time: the second one waits until the first is gone.
+func TestOfTwoProcessesWithOneIdentityOneServes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6)
+	a := c.start("a", true)
+	c.divided(a)
+	var asked atomic.Int64
+	c.server.Intercept(func(r *http.Request) *metav1.Status {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases/godwit-replica-a") {
+			asked.Add(1)
+		}
+		return nil
+	})
+	twin := c.start("a", false)
+	c.eventually("the other one asked whether it may", func() bool { return asked.Load() > 60 || len(twin.local.names()) > 0 }) // for longer than a Lease lasts
+	if c.divided(a); len(twin.local.names()) > 0 || twin.Share().Name != "" {
+		t.Fatalf("the other one serves %v", twin.local.names())
+	}
+	a.kill()
+	twin.stop = twin.fleet.Lead(t.Context())
+	c.divided(twin)
+}
+
+// Who renews and cannot read knows of no epoch, and the others would wait for it for ever.
+func TestAReplicaThatCannotReadGivesItsShareUp(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 12)
+	var deaf atomic.Bool
+	c.hinder = func(replica string, r *http.Request) error {
+		if replica == "b" && deaf.Load() && r.Method == http.MethodGet {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	deaf.Store(true)
+	d := c.start("d", false)
+	c.eventually("b serves nothing, and d some", func() bool { return len(b.local.names()) == 0 && len(d.local.names()) > 0 })
+	c.divided(a, d)
+	deaf.Store(false)
+	c.eventually("b takes part again", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b, d)
+	if len(c.twice) > 0 {
+		t.Errorf("served by two at a time: %v", c.twice)
+	}
+}
+
+// Whatever a person writes into Leases, members are served, and what has no use is not written again and again.
+func TestAbsurdLeasesHinderNobody(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 12)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	theirs := b.local.names()
+	mark := func() string { b.Replica.mu.Lock(); defer b.Replica.mu.Unlock(); return b.reported }
+	lease := func(name, holder string) {
+		t.Helper()
+		l := a.lease(name)
+		l.Annotations[annotationEpoch] = "9223372036854775807"
+		l.Spec.HolderIdentity, l.Spec.RenewTime = &holder, &metav1.MicroTime{Time: time.Now()}
+		if _, err := a.leases.Create(t.Context(), l, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease("zzz", "b") // as if b had another one, that it does not renew
+	began := time.Now()
+	c.eventually("a Lease ran out since", func() bool { return mark() > fmt.Sprint(began.Add(3*time.Second).UnixMilli()) })
+	if got := b.local.names(); !slices.Equal(got, theirs) {
+		t.Errorf("b serves %v, and served %v", got, theirs)
+	}
+	lease("godwit-replica-x", "x")
+	c.eventually("x is awaited", func() bool { return a.Size() == 3 })
+	c.eventually("x is dead", func() bool { return a.Size() == 2 && a.Share().Roster.Settled })
+	c.divided(a, b)
+	l, err := a.leases.Get(t.Context(), a.rosterName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Annotations[annotationList] = roster.Roster{Epoch: 1<<63 - 1, Replicas: []string{"a", "b"}, Settled: true}.Encode()
+	if _, err := a.leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.kill()
+	c.eventually("b is dead", func() bool { return a.Size() == 1 })
+	c.divided(a)
+	if epoch := a.Share().Roster.Epoch; epoch > 100 {
+		t.Errorf("the epoch is %d", epoch)
+	}
+	if len(c.twice) > 0 {
+		t.Errorf("served by two at a time: %v", c.twice)
+	}
 }

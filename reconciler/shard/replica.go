@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -33,7 +34,7 @@ import (
 type Options struct {
 	// Namespace, and Name of the leader's Lease, after which ours are named.
 	Namespace, Name string
-	// Identity of this replica, different from those of all others.
+	// Identity of this replica, different from those of all others. Of two processes that have the same one, one serves.
 	Identity string
 	// Duration is how long the others wait for a replica that is silent, RenewDeadline how long one that cannot renew
 	// goes on, and RetryPeriod how often it renews and looks.
@@ -51,6 +52,7 @@ type Options struct {
 const (
 	labelReplicas   = "godwit.dev/replicas" // of Leases; its value is the Name
 	annotationEpoch = "godwit.dev/epoch"    // that a replica follows
+	annotationOwner = "godwit.dev/process"  // that wrote the Lease
 	annotationTold  = "godwit.dev/reported" // other text whenever all that a replica knows is reported
 	annotationList  = "godwit.dev/roster"
 	annotationHead  = "godwit.dev/head"    // of the state branch
@@ -60,6 +62,7 @@ const (
 // Replica is this process among the others. Run and Leave may be called once.
 type Replica struct {
 	o       Options
+	process string // another one in each
 	leases  typedcoordinationv1.LeaseInterface
 	secrets typedcorev1.SecretInterface
 	objects dynamic.Interface // for what is watched
@@ -86,9 +89,11 @@ type Replica struct {
 	// Of Run alone:
 
 	own      *coordinationv1.Lease // as last written
+	looked   time.Time             // when the Leases were last asked for that could be read
 	enrolled bool
 	presence roster.Presence
 	said     map[string]bool
+	twins    roster.Presence // the process that our Lease is of, while that is another one
 }
 
 // New prepares a replica; nothing is asked yet.
@@ -123,10 +128,10 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
 	return &Replica{
-		o: o, leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects, metas: metas,
+		o: o, process: rand.Text(), leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects, metas: metas,
 		wake: make(chan struct{}, 1), shares: make(chan struct{}, 1), heads: make(chan struct{}, 1),
 		standing: roster.Standing{Name: o.Identity, Deadline: o.RenewDeadline},
-		presence: roster.Presence{Duration: o.Duration}, said: map[string]bool{},
+		presence: roster.Presence{Duration: o.Duration}, twins: roster.Presence{Duration: o.Duration}, said: map[string]bool{},
 	}, nil
 }
 
@@ -239,13 +244,19 @@ func (r *Replica) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx) })
 	defer watching.Wait()
+	r.looked = r.o.Clock.Now()
 	for ctx.Err() == nil {
-		if r.o.Ready() {
+		blind := r.o.Clock.Since(r.looked) > r.o.RenewDeadline
+		switch {
+		case blind: // the others wait for whoever renews, and we do not know for what
+		case r.o.Ready():
 			r.renew(ctx)
-		} else if !r.enrolled {
+		case !r.enrolled:
 			r.enrol(ctx)
 		}
-		r.look(ctx)
+		if r.look(ctx); blind && r.o.Clock.Since(r.looked) <= r.o.RenewDeadline {
+			continue
+		}
 		timer := r.o.Clock.NewTimer(r.o.RetryPeriod)
 		select {
 		case <-ctx.Done():
@@ -290,10 +301,10 @@ func (r *Replica) once(what, over string, err error) {
 }
 
 // leaseName of a replica. An identity that is no name has a hash in its place.
-func (r *Replica) leaseName() string {
-	name := r.o.Name + "-replica-" + r.o.Identity
+func (r *Replica) leaseName(identity string) string {
+	name := r.o.Name + "-replica-" + identity
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		sum := sha256.Sum256([]byte(r.o.Identity))
+		sum := sha256.Sum256([]byte(identity))
 		name = r.o.Name + "-replica-" + hex.EncodeToString(sum[:8])
 	}
 	return name
@@ -349,7 +360,7 @@ func (r *Replica) judge() {
 func (r *Replica) enrol(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
-	l := r.lease(r.leaseName())
+	l := r.lease(r.leaseName(r.o.Identity))
 	l.Spec.HolderIdentity = &r.o.Identity
 	_, err := r.leases.Create(ctx, l, metav1.CreateOptions{})
 	r.enrolled = err == nil || apierrors.IsAlreadyExists(err)
@@ -360,9 +371,12 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
 	if r.own == nil {
-		r.own, err = r.leases.Get(ctx, r.leaseName(), metav1.GetOptions{})
+		r.own, err = r.leases.Get(ctx, r.leaseName(r.o.Identity), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			r.own, err = r.lease(r.leaseName()), nil
+			r.own, err = r.lease(r.leaseName(r.o.Identity)), nil
+		}
+		if err == nil {
+			err = r.twin(r.own)
 		}
 		if err != nil {
 			r.own = nil
@@ -378,7 +392,9 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	next.Spec.LeaseDurationSeconds = ptr.To(int32(r.o.Duration / time.Second))
 	next.Labels = map[string]string{labelReplicas: r.o.Name}
 	r.mu.Lock()
-	next.Annotations = map[string]string{annotationEpoch: strconv.FormatInt(r.follows, 10), annotationTold: r.reported}
+	next.Annotations = map[string]string{
+		annotationEpoch: strconv.FormatInt(r.follows, 10), annotationTold: r.reported, annotationOwner: r.process,
+	}
 	r.mu.Unlock()
 	if next.ResourceVersion == "" {
 		next, err = r.leases.Create(ctx, next, metav1.CreateOptions{})
@@ -389,6 +405,19 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 		r.own = next
 	}
 	return sent, err
+}
+
+// twin is an error while another process renews our Lease. By our own clock it is to be silent for as long as of any
+// replica before others take its members: nothing of it is in work any more then.
+func (r *Replica) twin(l *coordinationv1.Lease) error {
+	marks := map[string]string{}
+	if by := l.Annotations[annotationOwner]; by != "" && by != r.process && l.Spec.RenewTime != nil {
+		marks[by] = string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	}
+	if now := r.o.Clock.Now(); len(r.twins.Live(marks, now, now)) > 0 {
+		return fmt.Errorf("another process uses identity %s, or did until a moment ago; of several processes each needs its own: set leaderElection.identity, or unset it", r.o.Identity)
+	}
+	return nil
 }
 
 // look reads the Leases and draws the consequences.
@@ -406,6 +435,10 @@ func (r *Replica) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	r.looked = asked
+	all.Items = slices.DeleteFunc(all.Items, func(l coordinationv1.Lease) bool {
+		return l.Name != r.rosterName() && l.Name != r.leaseName(ptr.Deref(l.Spec.HolderIdentity, "")) // a person's
+	})
 	list := r.lease(r.rosterName())
 	foreign := leader != ""
 	renewals, epochs, marks := map[string]string{}, map[string]int64{}, map[string]string{}
@@ -580,7 +613,7 @@ func (r *Replica) watch(ctx context.Context) {
 		if err == nil {
 			for event := range stream.ResultChan() {
 				l, ok := event.Object.(*coordinationv1.Lease)
-				if !ok || l.Name == r.leaseName() {
+				if !ok || l.Name == r.leaseName(r.o.Identity) {
 					continue
 				}
 				now := []string{string(event.Type), l.Annotations[annotationEpoch], l.Annotations[annotationList], l.Annotations[annotationHead]}
