@@ -18,6 +18,7 @@
 //   - No request that could write leaves for a member that is not in the replica's share at that moment.
 //   - What a replica got from another one it does not write to before it carries out the head that was told by then.
 //   - An epoch is acknowledged once nothing is in work any more on members that were given up.
+//   - Of two processes with one identity one serves. Who renews and cannot read gives its share up.
 //   - Beside a leader that knows nothing of shares, as while they are switched on or off, nobody serves a member.
 //   - A report is whole: what does not fit into one Secret is written before the one that names it.
 //   - Nobody takes a member for silent while the management cluster cannot be listened to, or while it changes hands and
