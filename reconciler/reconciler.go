@@ -75,8 +75,9 @@ type Webhooks interface {
 type Shards interface {
 	// Tell has the others carry out the state at a head, which they can read.
 	Tell(head gitstate.Revision)
-	// Told is the head that the leader told last; empty while that is not known.
-	Told() gitstate.Revision
+	// Told is the head that the leader told last; empty while that is not known. Of two tellings the later one has the
+	// higher number.
+	Told() (head gitstate.Revision, telling int64)
 	// Heads receives after Told became another one.
 	Heads() <-chan struct{}
 	// Serve replaces what members should hold by a head, for those that are ours; it never blocks.

@@ -17,6 +17,7 @@ import (
 // serving is what a replica that does not lead carries out.
 type serving struct {
 	head    gitstate.Revision      // in force here; empty if none is
+	telling int64                  // of that
 	whole   bool                   // nothing of it is missing
 	works   map[string]record.Work // rendered, by path; those of earlier heads as long as they are wanted
 	rules   *interpret.Interpreter // that members keep by, of the newest source that could be read
@@ -28,13 +29,17 @@ type serving struct {
 // at the next call; until then what was in force stays so.
 func (r *Reconciler) serve(ctx context.Context) {
 	s := &r.serving
-	head := r.Shards.Told()
-	if head == "" || head == s.head && s.whole {
+	head, telling := r.Shards.Told()
+	if head == "" {
+		return
+	}
+	if head == s.head && s.whole {
+		s.telling = max(s.telling, telling)
 		return
 	}
 	r.doing(Talking)
 	defer r.doing(Waiting)
-	tree, err := r.reach(ctx, head)
+	tree, err := r.reach(ctx, head, telling)
 	var state *record.State
 	if err == nil {
 		state, err = r.decode(ctx, tree)
@@ -56,7 +61,7 @@ func (r *Reconciler) serve(ctx context.Context) {
 	if s.head != head {
 		r.Log.Info("carrying out what the leader decided", "commit", head)
 	}
-	s.head, s.whole = head, whole
+	s.head, s.telling, s.whole = head, telling, whole
 	r.Shards.Serve(head, desired(served, spared, s.rules))
 }
 
@@ -69,15 +74,16 @@ func (r *Reconciler) Behind() time.Duration {
 	return 0
 }
 
-// errOlder says that what is in force comes after a commit: it was told before.
+// errOlder says that what is in force comes after a commit, and that the leader did not go back to it since.
 var errOlder = errors.New("what is in force comes after it")
 
 // errUnknownHead says that a commit is not in the history that can be trusted and is here.
 var errUnknownHead = errors.New("neither the remote nor what the leader kept has it")
 
-// reach finds a head: in the clone, on the remote, or in what the leader keeps while the remote is away.
-func (r *Reconciler) reach(ctx context.Context, head gitstate.Revision) (store.Tree, error) {
-	if r.serving.head != "" && r.serving.head != head {
+// reach finds a head: in the clone, on the remote, or in what the leader keeps while the remote is away. One that comes
+// before what is in force counts if it was told later, as where a Git server got a backup of its branches back.
+func (r *Reconciler) reach(ctx context.Context, head gitstate.Revision, telling int64) (store.Tree, error) {
+	if r.serving.head != "" && r.serving.head != head && telling <= r.serving.telling {
 		if older, err := r.inHistory(ctx, r.serving.head, head); err == nil && older {
 			return store.Tree{}, errOlder
 		}

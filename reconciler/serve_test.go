@@ -22,6 +22,7 @@ import (
 type fakeShards struct {
 	mu     sync.Mutex
 	told   gitstate.Revision
+	number int64 // of the telling
 	heads  chan struct{}
 	serves map[string]Desired
 	sets   int
@@ -36,16 +37,17 @@ func (s *fakeShards) Tell(head gitstate.Revision) {
 		return
 	}
 	s.told = head
+	s.number++
 	select {
 	case s.heads <- struct{}{}:
 	default:
 	}
 }
 
-func (s *fakeShards) Told() gitstate.Revision {
+func (s *fakeShards) Told() (gitstate.Revision, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.told
+	return s.told, s.number
 }
 
 func (s *fakeShards) Heads() <-chan struct{} { return s.heads }
@@ -233,8 +235,8 @@ func TestAnotherReplicaServesWhatIsOnlyKept(t *testing.T) {
 		leader.runFor(t, 10*time.Second)
 		shards := leader.Shards.(*fakeShards)
 		first, pushed := leader.store.counts()
-		if first != pushed || shards.Told() != head(first) {
-			t.Fatalf("%d of %d are pushed, told is %s", pushed, first, shards.Told())
+		if first != pushed || shards.told != head(first) {
+			t.Fatalf("%d of %d are pushed, told is %s", pushed, first, shards.told)
 		}
 		other.followFor(t, time.Minute)
 		away := other.Store.(*follower)
@@ -245,8 +247,8 @@ func TestAnotherReplicaServesWhatIsOnlyKept(t *testing.T) {
 		leader.source.push(files)
 		leader.Reconciler = New(leader.Config)
 		leader.runFor(t, 10*time.Second)
-		if commits, pushed := leader.store.counts(); commits == first || pushed != first || shards.Told() != head(commits) || k.bundle.Head != head(commits) {
-			t.Fatalf("%d commits, %d pushed, told is %s, kept %s", commits, pushed, shards.Told(), k.bundle.Head)
+		if commits, pushed := leader.store.counts(); commits == first || pushed != first || shards.told != head(commits) || k.bundle.Head != head(commits) {
+			t.Fatalf("%d commits, %d pushed, told is %s, kept %s", commits, pushed, shards.told, k.bundle.Head)
 		}
 		k.readErr = errAway
 		before := other.followFor(t, time.Minute)
@@ -263,15 +265,45 @@ func TestAnotherReplicaServesWhatIsOnlyKept(t *testing.T) {
 			t.Errorf("it is %s behind", got)
 		}
 		sets := shards.sets
-		shards.Tell(head(first)) // by a leader that does not know that it is none any more
+		shards.told = head(first) // as it was once
 		other.followFor(t, time.Minute)
 		if shards.sets != sets {
+			t.Error("what was told before is carried out again")
+		}
+		shards.number--
+		shards.Tell(head(first)) // as before, by the number
+		if other.followFor(t, time.Minute); shards.sets != sets {
 			t.Error("what was told before is carried out again")
 		}
 		shards.Tell("c77")
 		other.followFor(t, time.Minute)
 		if shards.sets != sets || !strings.Contains(other.log.String(), "what the leader decided cannot be read") {
 			t.Errorf("a commit that nobody has:\n%s", other.log)
+		}
+	})
+}
+
+// A leader that goes back is followed, as where a Git server got a backup of its branches back.
+func TestAnotherReplicaGoesBackWithTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leader, other, _ := replicas(t, various())
+		leader.runFor(t, 10*time.Second)
+		shards, id := leader.Shards.(*fakeShards), api.ID{Kind: "ConfigMap", Namespace: "default", Name: "web"}
+		first := shards.told
+		value := func() any {
+			return other.followFor(t, time.Minute)["m1"].Works[id].Object["data"].(map[string]any)["a"]
+		}
+		files := various()
+		files["web.yaml"] = strings.Replace(config, "a: b", "a: c", 1)
+		leader.source.push(files)
+		leader.Reconciler = New(leader.Config)
+		leader.runFor(t, 10*time.Second)
+		if second := shards.told; second == first || value() != "c" {
+			t.Fatalf("%s comes after %s: %v", second, first, value())
+		}
+		shards.Tell(first)
+		if got := value(); got != "b" {
+			t.Errorf("it serves %v", got)
 		}
 	})
 }

@@ -61,7 +61,11 @@ func (e *Election) Run(ctx context.Context, standby func(ctx context.Context), l
 			OnStartedLeading: func(context.Context) { close(won) },
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(identity string) {
-				if identity != e.options.Identity {
+				switch identity {
+				case e.options.Identity:
+				case twin(e.options.Identity):
+					e.options.Log.Warn("another process uses the same identity, or did until a moment ago: this one leads once that is silent; of several processes each needs its own: set leaderElection.identity, or unset it", "identity", e.options.Identity)
+				default:
 					e.options.Log.Info("another replica leads", "leader", identity)
 				}
 			},

@@ -1,6 +1,7 @@
 package lead
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,7 +15,7 @@ import (
 type Options struct {
 	// Namespace and Name of the Lease. What is kept is in the Secret NAME-unpushed, and others of that prefix.
 	Namespace, Name string
-	// Identity of this replica, different from those of all others.
+	// Identity of this replica, different from those of all others. Of two processes that have the same one, one leads.
 	Identity string
 	// Duration is how long the others wait for a leader that is silent, RenewDeadline how long a leader that cannot
 	// renew goes on, and RetryPeriod how often both look. What is in work at the deadline has half of the time until
@@ -38,5 +39,5 @@ func New(config *rest.Config, o Options) (*Election, *Keeper, error) {
 		return nil, nil, fmt.Errorf("management cluster: %w", err)
 	}
 	own := secrets.Secrets(o.Namespace)
-	return &Election{options: o, leases: leases, secrets: own}, &Keeper{Secrets: own, Name: o.Name + "-unpushed"}, nil
+	return &Election{options: o, leases: marked{leases, o.Identity, rand.Text()}, secrets: own}, &Keeper{Secrets: own, Name: o.Name + "-unpushed"}, nil
 }

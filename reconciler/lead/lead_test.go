@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -323,5 +324,53 @@ func TestOneLeadsAndTheNextTakesOver(t *testing.T) {
 	d.stop()
 	if err := <-d.end; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Two processes that were given one identity are two: the second one waits for the first as any other would.
+func TestOfTwoProcessesWithOneIdentityOneLeads(t *testing.T) {
+	s := membertest.Start(t, "management")
+	var leaders atomic.Int32
+	first := start(t, s, "a", &leaders)
+	<-first.led
+	var looks atomic.Int64
+	enough := make(chan struct{})
+	s.Intercept(func(r *http.Request) *metav1.Status {
+		if r.Method == http.MethodGet && looks.Add(1) == 60 {
+			close(enough) // for longer than the Lease lasts
+		}
+		return nil
+	})
+	second := start(t, s, "a", &leaders)
+	select {
+	case <-second.led:
+		t.Fatal("both lead")
+	case <-enough:
+	}
+	first.stop()
+	if err := <-first.end; err != nil {
+		t.Fatal(err)
+	}
+	<-second.led
+	second.stop()
+	if err := <-second.end; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A leader that can renew and cannot read leads nobody anywhere.
+func TestALeaderThatCannotReadLosesTheLease(t *testing.T) {
+	s := membertest.Start(t, "management")
+	var leaders atomic.Int32
+	a := start(t, s, "a", &leaders)
+	<-a.led
+	s.Intercept(func(r *http.Request) *metav1.Status {
+		if r.Method != http.MethodGet {
+			return nil
+		}
+		return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}
+	})
+	if err := <-a.end; !errors.Is(err, ErrLost) {
+		t.Errorf("it ended with %v", err)
 	}
 }

@@ -49,6 +49,9 @@ func (r Roster) Same(o Roster) bool {
 	return r.Epoch == o.Epoch && r.Settled == o.Settled && slices.Equal(r.Replicas, o.Replicas) && slices.Equal(r.Before, o.Before)
 }
 
+// MaxEpoch is more than there can be in any time. One that is larger was written by nobody of ours.
+const MaxEpoch = 1 << 53
+
 // Next is the roster that follows, given the replicas that live and the epoch that each of them acknowledged. It is the
 // same where there is nothing to change.
 func (r Roster) Next(live map[string]int64) Roster {
@@ -62,9 +65,17 @@ func (r Roster) Next(live map[string]int64) Roster {
 			next.Before = r.Replicas
 		}
 		for _, acknowledged := range live { // more than ours where the roster was lost
-			next.Epoch = max(next.Epoch, acknowledged)
+			if acknowledged <= MaxEpoch {
+				next.Epoch = max(next.Epoch, acknowledged)
+			}
 		}
-		next.Epoch++
+		if next.Epoch++; next.Epoch <= MaxEpoch {
+			return next
+		}
+		next.Epoch = 1 // anew, with one that nobody follows
+		for next.Epoch == r.Epoch || slices.Contains(slices.Collect(maps.Values(live)), next.Epoch) {
+			next.Epoch++
+		}
 		return next
 	case r.Settled:
 		return r
@@ -100,7 +111,7 @@ func Decode(text string) (Roster, error) {
 			return Roster{}, errors.New("the roster of replicas: names are not sorted, or not each there once")
 		}
 	}
-	if r.Epoch < 1 || len(r.Replicas) == 0 || r.Settled && len(r.Before) > 0 {
+	if r.Epoch < 1 || r.Epoch > MaxEpoch || len(r.Replicas) == 0 || r.Settled && len(r.Before) > 0 {
 		return Roster{}, errors.New("the roster of replicas: is none that we wrote")
 	}
 	return r, nil

@@ -116,7 +116,7 @@ func TestMembersMoveInTwoSteps(t *testing.T) {
 
 func TestARosterIsReadAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := Roster{Epoch: rapid.Int64Range(1, math.MaxInt64).Draw(t, "epoch"), Replicas: drawNames(t, 1), Settled: rapid.Bool().Draw(t, "settled")}
+		r := Roster{Epoch: rapid.Int64Range(1, MaxEpoch).Draw(t, "epoch"), Replicas: drawNames(t, 1), Settled: rapid.Bool().Draw(t, "settled")}
 		if !r.Settled {
 			r.Before = drawNames(t, 0)
 		}
@@ -150,4 +150,33 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v is served by %q", r, owner)
 		}
 	})
+}
+
+// Epochs that nobody of ours wrote are not believed, and the last one is followed by one that nobody follows.
+func TestAbsurdEpochs(t *testing.T) {
+	for _, c := range []struct {
+		epoch int64
+		live  map[string]int64
+		want  int64
+	}{
+		{7, map[string]int64{"a": 7, "b": MaxEpoch + 1}, 8},
+		{7, map[string]int64{"a": 7, "b": math.MaxInt64}, 8},
+		{7, map[string]int64{"a": 7, "b": MaxEpoch - 1}, MaxEpoch},
+		{7, map[string]int64{"a": 7, "b": MaxEpoch}, 1},
+		{MaxEpoch, map[string]int64{"a": 1, "b": 2}, 3},
+		{1, map[string]int64{"a": 2, "b": MaxEpoch}, 3},
+	} {
+		next := Roster{Epoch: c.epoch, Replicas: []string{"a"}, Settled: true}.Next(c.live)
+		if next.Epoch != c.want || next.Settled {
+			t.Errorf("%v after %d: %+v, want epoch %d", c.live, c.epoch, next, c.want)
+		}
+		if _, err := Decode(next.Encode()); err != nil {
+			t.Errorf("what we write we cannot read: %v", err)
+		}
+	}
+	for _, epoch := range []int64{math.MinInt64, -1, 0, MaxEpoch + 1, math.MaxInt64} {
+		if r, err := Decode(Roster{Epoch: epoch, Replicas: []string{"a"}, Settled: true}.Encode()); err == nil {
+			t.Errorf("%+v is believed", r)
+		}
+	}
 }

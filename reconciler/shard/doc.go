@@ -10,13 +10,15 @@
 // of the other replicas by their reports. What to carry out comes from the state branch, not through here.
 //
 // Reports are Secrets, since what is observed may be private; values of Secrets are not in them. A report that says what the
-// last one said is not written again: that its replica lives, and has reported all it knows, is on the replica's Lease.
+// last one said is not written again: that its replica lives, and has reported all it knows, is on the replica's Lease. Each
+// replica watches the metadata of all reports, and writes one of its own again that somebody deleted or changed.
 //
 // It promises:
 //
 //   - No request that could write leaves for a member that is not in the replica's share at that moment.
 //   - What a replica got from another one it does not write to before it carries out the head that was told by then.
 //   - An epoch is acknowledged once nothing is in work any more on members that were given up.
+//   - Of two processes with one identity one serves. Who renews and cannot read gives its share up.
 //   - Beside a leader that knows nothing of shares, as while they are switched on or off, nobody serves a member.
 //   - A report is whole: what does not fit into one Secret is written before the one that names it.
 //   - Nobody takes a member for silent while the management cluster cannot be listened to, or while it changes hands and

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
 	"github.com/godwit-gitops/godwit/gitstate"
@@ -91,7 +92,7 @@ func NewFleet(o FleetOptions) *Fleet {
 	r := o.Replica
 	f := &Fleet{
 		o: o, board: newBoard(r.secrets, r.o.Name, o.Clock.Now), near: &near{o.Local, make(chan struct{}, 1)},
-		poster: &poster{secrets: r.secrets, name: r.o.Name, author: r.o.Identity, size: partSize, posted: map[string]*posted{}},
+		poster: newPoster(r.secrets, r.o.Name, r.o.Identity, partSize),
 		kick:   make(chan struct{}, 1), stirred: make(chan struct{}, 1), last: map[string]decide.MemberFacts{},
 	}
 	f.reports = pull.NewFleet(pull.FleetOptions{
@@ -136,8 +137,8 @@ func (f *Fleet) Serve(head gitstate.Revision, desired map[string]pull.Desired) {
 // Tell has the others carry out what is decided by a head of the state branch.
 func (f *Fleet) Tell(head gitstate.Revision) { f.o.Replica.Tell(head) }
 
-// Told is the head that the leader told; Heads receives after it became another one.
-func (f *Fleet) Told() gitstate.Revision { return f.o.Replica.Told() }
+// Told is the head that the leader told, and the number of the telling; Heads receives after it became another one.
+func (f *Fleet) Told() (head gitstate.Revision, telling int64) { return f.o.Replica.Told() }
 
 // Heads receives after Told became another one.
 func (f *Fleet) Heads() <-chan struct{} { return f.o.Replica.heads }
@@ -169,6 +170,9 @@ func (f *Fleet) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	group.Go(func() { f.runReports(ctx) })
 	group.Go(func() {
+		f.watch(f.o.Replica.metas).Run(ctx, &watched{poster: f.poster, doubtful: f.stirred, versions: map[string]string{}})
+	})
+	group.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
@@ -195,18 +199,22 @@ func (f *Fleet) Lead(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.setLead(true)
 	var group sync.WaitGroup
-	watch := &observe.Watch{
-		Client:   f.o.Replica.objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(f.o.Replica.o.Namespace),
-		Selector: labelReport + "=" + f.o.Replica.o.Name,
-		Timeout:  listTime, RetryMin: f.o.Replica.o.RetryPeriod / 4, RetryMax: watchRetry, Clock: f.o.Clock,
-	}
-	group.Go(func() { watch.Run(ctx, f.board) })
+	group.Go(func() { f.watch(f.o.Replica.objects).Run(ctx, f.board) })
 	group.Go(func() { f.reports.Run(ctx) })
 	group.Go(func() { f.runTidy(ctx) })
 	return func() {
 		cancel()
 		group.Wait()
 		f.setLead(false)
+	}
+}
+
+// watch is of the Secrets of reports.
+func (f *Fleet) watch(objects dynamic.Interface) *observe.Watch {
+	return &observe.Watch{
+		Client:   objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(f.o.Replica.o.Namespace),
+		Selector: labelReport + "=" + f.o.Replica.o.Name,
+		Timeout:  listTime, RetryMin: f.o.Replica.o.RetryPeriod / 4, RetryMax: watchRetry, Clock: f.o.Clock,
 	}
 }
 
@@ -242,7 +250,8 @@ func (f *Fleet) divide(ctx context.Context) {
 	share := f.o.Replica.Share()
 	f.mu.Lock()
 	desired, leads, was := f.desired, f.leads, f.share
-	current := f.decided || f.at != "" && f.at == f.o.Replica.Told()
+	told, _ := f.o.Replica.Told()
+	current := f.decided || f.at != "" && f.at == told
 	f.mu.Unlock()
 	mine := map[string]pull.Desired{}
 	var gained []string
@@ -386,7 +395,7 @@ func (f *Fleet) report(ctx context.Context, told map[string]*reported) {
 		switch {
 		case t == nil:
 			told[name] = &reported{}
-		case !t.failed && sameFacts(t.facts, facts):
+		case !t.failed && !f.poster.doubted(name) && sameFacts(t.facts, facts):
 			continue
 		case t.facts.Ready == facts.Ready && t.next.Sub(began) > (few-1)*f.o.Rest:
 			failed = failed || t.failed

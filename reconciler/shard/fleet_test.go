@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -90,12 +91,12 @@ func TestAReplicaThatIsBehindWritesNothing(t *testing.T) {
 	c.eventually("both write", func() bool { return may(a) && may(b) })
 
 	a.fleet.Tell("next") // b does not have that yet, which takes nothing from it
-	c.eventually("b is told", func() bool { return b.Told() == "next" })
+	c.eventually("b is told", func() bool { return b.told() == "next" })
 	if !may(b) {
 		t.Error("b lost what it had, as it does not have the newest head")
 	}
 	d := c.start("d", false) // with the head before
-	c.eventually("d takes part", func() bool { return len(d.local.names()) > 0 && d.Told() == "next" })
+	c.eventually("d takes part", func() bool { return len(d.local.names()) > 0 && d.told() == "next" })
 	c.divided(a, b, d)
 	for _, p := range []*process{b, d} {
 		if slices.ContainsFunc(p.local.names(), p.May) {
@@ -136,13 +137,59 @@ func TestTheOthersAreToldTheHead(t *testing.T) {
 	c.divided(a, b)
 	for _, head := range []gitstate.Revision{"one", "two"} {
 		a.fleet.Tell(head)
-		c.eventually("b is told", func() bool { return b.fleet.Told() == head })
+		c.eventually("b is told", func() bool { return b.told() == head })
 		select {
 		case <-b.fleet.Heads():
 		case <-time.After(10 * time.Second):
 			t.Fatal("nobody says so")
 		}
 	}
+}
+
+// Each telling has a higher number than those before, that of a head that was told once already, too, whoever tells, and
+// where the roster was lost. Who lost the Lease and does not know it tells nothing.
+func TestTellingsAreInOrder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	last := int64(0)
+	for i, head := range []gitstate.Revision{"one", "two", "one", "three"} {
+		if i == 3 {
+			if err := a.leases.Delete(t.Context(), "godwit-roster", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.fleet.Tell(head)
+		c.eventually("b is told", func() bool { return b.told() == head })
+		_, telling := b.fleet.Told()
+		if telling <= last {
+			t.Errorf("the telling of %s, the %d., has number %d after %d", head, i, telling, last)
+		}
+		last = telling
+	}
+	if _, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &b.o.Identity}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var looks, writes atomic.Int64
+	c.server.Intercept(func(r *http.Request) *metav1.Status {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/leases/godwit"):
+			looks.Add(1)
+		case strings.HasSuffix(r.URL.Path, "/leases/godwit-roster"):
+			writes.Add(1)
+		}
+		return nil
+	})
+	a.fleet.Tell("old")
+	c.eventually("a looked", func() bool { return looks.Load() > 20 })
+	if writes.Load() > 0 {
+		t.Error("a tells what b may know better")
+	}
+	b.stop = b.fleet.Lead(t.Context())
+	b.fleet.Tell("four")
+	c.eventually("a is told", func() bool { return a.told() == "four" })
 }
 
 // What decisions depend on comes through as if the leader had seen it itself.
@@ -418,21 +465,21 @@ func TestALeaderThatComesBackTellsNothingOld(t *testing.T) {
 	a, b := c.start("a", true), c.start("b", false)
 	c.divided(a, b)
 	a.fleet.Tell("one")
-	c.eventually("b is told", func() bool { return b.fleet.Told() == "one" })
+	c.eventually("b is told", func() bool { return b.told() == "one" })
 	a.stop()
 	b.stop = b.fleet.Lead(t.Context())
 	b.fleet.Tell("two")
-	c.eventually("a is told", func() bool { return a.fleet.Told() == "two" })
+	c.eventually("a is told", func() bool { return a.told() == "two" })
 	b.stop()
 	b.stop = func() {}
 	a.stop = a.fleet.Lead(t.Context())
 	d := c.start("d", false) // which the leader has to let in
 	c.eventually("d takes part", func() bool { return d.Size() == 3 && d.Share().Roster.Settled })
-	if head := d.fleet.Told(); head != "two" {
+	if head := d.told(); head != "two" {
 		t.Errorf("the head is %s", head)
 	}
 	a.fleet.Tell("one") // decided anew
-	c.eventually("d is told", func() bool { return d.fleet.Told() == "one" })
+	c.eventually("d is told", func() bool { return d.told() == "one" })
 }
 
 // While a process leads that knows nothing of shares, as while they are switched on, it serves all members, and nobody else any.
@@ -468,9 +515,11 @@ func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
 	a := c.start("a", true)
 	c.divided(a)
 	holder := "late"
-	if _, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, metav1.CreateOptions{}); err != nil {
+	led, err := a.leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "godwit"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	led.Spec.HolderIdentity = &a.o.Identity
 	c.eventually("nobody serves", func() bool { return len(a.local.names()) == 0 })
 	var ready atomic.Bool
 	late, err := New(c.server.RestConfig(), Options{
@@ -488,6 +537,105 @@ func TestAReplicaThatIsNotReadyTakesNoPart(t *testing.T) {
 	if a.Size() != 1 {
 		t.Errorf("%d replicas take part", a.Size())
 	}
+	if _, err := a.leases.Update(t.Context(), led, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	ready.Store(true)
 	c.eventually("it takes part", func() bool { return a.Size() == 2 && late.Share().Name == holder })
+}
+
+// Two processes that were given one identity do not serve at the same time: the second one waits until the first is gone.
+func TestOfTwoProcessesWithOneIdentityOneServes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6)
+	a := c.start("a", true)
+	c.divided(a)
+	var asked atomic.Int64
+	c.server.Intercept(func(r *http.Request) *metav1.Status {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases/godwit-replica-a") {
+			asked.Add(1)
+		}
+		return nil
+	})
+	twin := c.start("a", false)
+	c.eventually("the other one asked whether it may", func() bool { return asked.Load() > 60 || len(twin.local.names()) > 0 }) // for longer than a Lease lasts
+	if c.divided(a); len(twin.local.names()) > 0 || twin.Share().Name != "" {
+		t.Fatalf("the other one serves %v", twin.local.names())
+	}
+	a.kill()
+	twin.stop = twin.fleet.Lead(t.Context())
+	c.divided(twin)
+}
+
+// Who renews and cannot read knows of no epoch, and the others would wait for it for ever.
+func TestAReplicaThatCannotReadGivesItsShareUp(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 12)
+	var deaf atomic.Bool
+	c.hinder = func(replica string, r *http.Request) error {
+		if replica == "b" && deaf.Load() && r.Method == http.MethodGet {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	deaf.Store(true)
+	d := c.start("d", false)
+	c.eventually("b serves nothing, and d some", func() bool { return len(b.local.names()) == 0 && len(d.local.names()) > 0 })
+	c.divided(a, d)
+	deaf.Store(false)
+	c.eventually("b takes part again", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b, d)
+	if len(c.twice) > 0 {
+		t.Errorf("served by two at a time: %v", c.twice)
+	}
+}
+
+// Whatever a person writes into Leases, members are served, and what has no use is not written again and again.
+func TestAbsurdLeasesHinderNobody(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 12)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	theirs := b.local.names()
+	mark := func() string { b.Replica.mu.Lock(); defer b.Replica.mu.Unlock(); return b.reported }
+	lease := func(name, holder string) {
+		t.Helper()
+		l := a.lease(name)
+		l.Annotations[annotationEpoch] = "9223372036854775807"
+		l.Spec.HolderIdentity, l.Spec.RenewTime = &holder, &metav1.MicroTime{Time: time.Now()}
+		if _, err := a.leases.Create(t.Context(), l, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease("zzz", "b") // as if b had another one, that it does not renew
+	began := time.Now()
+	c.eventually("a Lease ran out since", func() bool { return mark() > fmt.Sprint(began.Add(3*time.Second).UnixMilli()) })
+	if got := b.local.names(); !slices.Equal(got, theirs) {
+		t.Errorf("b serves %v, and served %v", got, theirs)
+	}
+	lease("godwit-replica-x", "x")
+	c.eventually("x is awaited", func() bool { return a.Size() == 3 })
+	c.eventually("x is dead", func() bool { return a.Size() == 2 && a.Share().Roster.Settled })
+	c.divided(a, b)
+	l, err := a.leases.Get(t.Context(), a.rosterName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Annotations[annotationList] = roster.Roster{Epoch: 1<<63 - 1, Replicas: []string{"a", "b"}, Settled: true}.Encode()
+	if _, err := a.leases.Update(t.Context(), l, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.kill()
+	c.eventually("b is dead", func() bool { return a.Size() == 1 })
+	c.divided(a)
+	if epoch := a.Share().Roster.Epoch; epoch > 100 {
+		t.Errorf("the epoch is %d", epoch)
+	}
+	if len(c.twice) > 0 {
+		t.Errorf("served by two at a time: %v", c.twice)
+	}
 }

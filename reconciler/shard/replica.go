@@ -2,11 +2,13 @@ package shard
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,7 +34,7 @@ import (
 type Options struct {
 	// Namespace, and Name of the leader's Lease, after which ours are named.
 	Namespace, Name string
-	// Identity of this replica, different from those of all others.
+	// Identity of this replica, different from those of all others. Of two processes that have the same one, one serves.
 	Identity string
 	// Duration is how long the others wait for a replica that is silent, RenewDeadline how long one that cannot renew
 	// goes on, and RetryPeriod how often it renews and looks.
@@ -50,17 +52,21 @@ type Options struct {
 const (
 	labelReplicas   = "godwit.dev/replicas" // of Leases; its value is the Name
 	annotationEpoch = "godwit.dev/epoch"    // that a replica follows
+	annotationOwner = "godwit.dev/process"  // that wrote the Lease
 	annotationTold  = "godwit.dev/reported" // other text whenever all that a replica knows is reported
 	annotationList  = "godwit.dev/roster"
-	annotationHead  = "godwit.dev/head" // of the state branch
+	annotationHead  = "godwit.dev/head"    // of the state branch
+	annotationTells = "godwit.dev/telling" // the number of the telling
 )
 
 // Replica is this process among the others. Run and Leave may be called once.
 type Replica struct {
 	o       Options
+	process string // another one in each
 	leases  typedcoordinationv1.LeaseInterface
 	secrets typedcorev1.SecretInterface
 	objects dynamic.Interface // for what is watched
+	metas   dynamic.Interface // the same, without what is in it
 
 	wake   chan struct{} // renew and look
 	shares chan struct{}
@@ -71,6 +77,7 @@ type Replica struct {
 	known    roster.Roster     // as last read, whoever may follow it
 	marks    map[string]string // of reports, by replica that lives
 	head     gitstate.Revision // that the leader told
+	telling  int64             // the number of that
 	follows  int64             // the epoch that the fleet follows
 	current  roster.Roster     // by which what is carried out was what the leader told, or decided here
 	reported string            // for the next renewal
@@ -82,9 +89,11 @@ type Replica struct {
 	// Of Run alone:
 
 	own      *coordinationv1.Lease // as last written
+	looked   time.Time             // when the Leases were last asked for that could be read
 	enrolled bool
 	presence roster.Presence
 	said     map[string]bool
+	twins    roster.Presence // the process that our Lease is of, while that is another one
 }
 
 // New prepares a replica; nothing is asked yet.
@@ -103,6 +112,12 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
+	bare := rest.CopyConfig(config)
+	bare.Wrap(func(next http.RoundTripper) http.RoundTripper { return metadataOnly{next} })
+	metas, err := dynamic.NewForConfig(bare)
+	if err != nil {
+		return nil, fmt.Errorf("management cluster: %w", err)
+	}
 	secrets, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("management cluster: %w", err)
@@ -113,11 +128,24 @@ func New(config *rest.Config, o Options) (*Replica, error) {
 		return nil, fmt.Errorf("management cluster: %w", err)
 	}
 	return &Replica{
-		o: o, leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects,
+		o: o, process: rand.Text(), leases: leases.Leases(o.Namespace), secrets: secrets.Secrets(o.Namespace), objects: objects, metas: metas,
 		wake: make(chan struct{}, 1), shares: make(chan struct{}, 1), heads: make(chan struct{}, 1),
 		standing: roster.Standing{Name: o.Identity, Deadline: o.RenewDeadline},
-		presence: roster.Presence{Duration: o.Duration}, said: map[string]bool{},
+		presence: roster.Presence{Duration: o.Duration}, twins: roster.Presence{Duration: o.Duration}, said: map[string]bool{},
 	}, nil
+}
+
+// metadataOnly asks for the metadata of objects. A server that does not know that gives the whole objects.
+type metadataOnly struct{ next http.RoundTripper }
+
+func (m metadataOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	kind := "PartialObjectMetadataList"
+	if r.URL.Query().Get("watch") != "" {
+		kind = "PartialObjectMetadata"
+	}
+	r.Header.Set("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1,application/json")
+	return m.next.RoundTrip(r)
 }
 
 func signal(c chan struct{}) {
@@ -160,11 +188,12 @@ func (r *Replica) Tell(head gitstate.Revision) {
 	}
 }
 
-// Told is the head that the leader told last; empty where that is not known.
-func (r *Replica) Told() gitstate.Revision {
+// Told is the head that the leader told last; empty where that is not known. Each telling has a higher number than those
+// before, whoever leads.
+func (r *Replica) Told() (head gitstate.Revision, telling int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.head
+	return r.head, r.telling
 }
 
 // lead says that this replica leads, or does not any more.
@@ -215,13 +244,19 @@ func (r *Replica) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx) })
 	defer watching.Wait()
+	r.looked = r.o.Clock.Now()
 	for ctx.Err() == nil {
-		if r.o.Ready() {
+		blind := r.o.Clock.Since(r.looked) > r.o.RenewDeadline
+		switch {
+		case blind: // the others wait for whoever renews, and we do not know for what
+		case r.o.Ready():
 			r.renew(ctx)
-		} else if !r.enrolled {
+		case !r.enrolled:
 			r.enrol(ctx)
 		}
-		r.look(ctx)
+		if r.look(ctx); blind && r.o.Clock.Since(r.looked) <= r.o.RenewDeadline {
+			continue
+		}
 		timer := r.o.Clock.NewTimer(r.o.RetryPeriod)
 		select {
 		case <-ctx.Done():
@@ -266,10 +301,10 @@ func (r *Replica) once(what, over string, err error) {
 }
 
 // leaseName of a replica. An identity that is no name has a hash in its place.
-func (r *Replica) leaseName() string {
-	name := r.o.Name + "-replica-" + r.o.Identity
+func (r *Replica) leaseName(identity string) string {
+	name := r.o.Name + "-replica-" + identity
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		sum := sha256.Sum256([]byte(r.o.Identity))
+		sum := sha256.Sum256([]byte(identity))
 		name = r.o.Name + "-replica-" + hex.EncodeToString(sum[:8])
 	}
 	return name
@@ -325,7 +360,7 @@ func (r *Replica) judge() {
 func (r *Replica) enrol(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
-	l := r.lease(r.leaseName())
+	l := r.lease(r.leaseName(r.o.Identity))
 	l.Spec.HolderIdentity = &r.o.Identity
 	_, err := r.leases.Create(ctx, l, metav1.CreateOptions{})
 	r.enrolled = err == nil || apierrors.IsAlreadyExists(err)
@@ -336,9 +371,12 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
 	defer cancel()
 	if r.own == nil {
-		r.own, err = r.leases.Get(ctx, r.leaseName(), metav1.GetOptions{})
+		r.own, err = r.leases.Get(ctx, r.leaseName(r.o.Identity), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			r.own, err = r.lease(r.leaseName()), nil
+			r.own, err = r.lease(r.leaseName(r.o.Identity)), nil
+		}
+		if err == nil {
+			err = r.twin(r.own)
 		}
 		if err != nil {
 			r.own = nil
@@ -354,7 +392,9 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 	next.Spec.LeaseDurationSeconds = ptr.To(int32(r.o.Duration / time.Second))
 	next.Labels = map[string]string{labelReplicas: r.o.Name}
 	r.mu.Lock()
-	next.Annotations = map[string]string{annotationEpoch: strconv.FormatInt(r.follows, 10), annotationTold: r.reported}
+	next.Annotations = map[string]string{
+		annotationEpoch: strconv.FormatInt(r.follows, 10), annotationTold: r.reported, annotationOwner: r.process,
+	}
 	r.mu.Unlock()
 	if next.ResourceVersion == "" {
 		next, err = r.leases.Create(ctx, next, metav1.CreateOptions{})
@@ -365,6 +405,19 @@ func (r *Replica) write(ctx context.Context) (sent time.Time, err error) {
 		r.own = next
 	}
 	return sent, err
+}
+
+// twin is an error while another process renews our Lease. By our own clock it is to be silent for as long as of any
+// replica before others take its members: nothing of it is in work any more then.
+func (r *Replica) twin(l *coordinationv1.Lease) error {
+	marks := map[string]string{}
+	if by := l.Annotations[annotationOwner]; by != "" && by != r.process && l.Spec.RenewTime != nil {
+		marks[by] = string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	}
+	if now := r.o.Clock.Now(); len(r.twins.Live(marks, now, now)) > 0 {
+		return fmt.Errorf("another process uses identity %s, or did until a moment ago; of several processes each needs its own: set leaderElection.identity, or unset it", r.o.Identity)
+	}
+	return nil
 }
 
 // look reads the Leases and draws the consequences.
@@ -382,6 +435,10 @@ func (r *Replica) look(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	r.looked = asked
+	all.Items = slices.DeleteFunc(all.Items, func(l coordinationv1.Lease) bool {
+		return l.Name != r.rosterName() && l.Name != r.leaseName(ptr.Deref(l.Spec.HolderIdentity, "")) // a person's
+	})
 	list := r.lease(r.rosterName())
 	foreign := leader != ""
 	renewals, epochs, marks := map[string]string{}, map[string]int64{}, map[string]string{}
@@ -396,7 +453,7 @@ func (r *Replica) look(ctx context.Context) {
 		case l.Spec.HolderIdentity != nil && l.Spec.RenewTime != nil:
 			name := *l.Spec.HolderIdentity
 			renewals[name] = string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
-			epochs[name], _ = strconv.ParseInt(l.Annotations[annotationEpoch], 10, 64)
+			epochs[name] = number(l.Annotations[annotationEpoch])
 			marks[name] = l.Annotations[annotationTold]
 		}
 	}
@@ -412,7 +469,7 @@ func (r *Replica) look(ctx context.Context) {
 		known = roster.Roster{}
 	}
 	r.once("a process leads that serves all members itself, so that this one serves none", "members are divided again", err)
-	r.saw(known, gitstate.Revision(list.Annotations[annotationHead]), marks, asked)
+	r.saw(known, gitstate.Revision(list.Annotations[annotationHead]), number(list.Annotations[annotationTells]), marks, asked)
 	if r.o.Leading() && !foreign {
 		r.direct(ctx, list, known, epochs)
 		r.bury(ctx, all.Items, asked)
@@ -466,8 +523,17 @@ func rosterOf(l *coordinationv1.Lease) (roster.Roster, error) {
 	return roster.Roster{}, nil
 }
 
+// number reads one that we wrote; 0 if it is none, or larger than we get in any time.
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > roster.MaxEpoch {
+		return 0
+	}
+	return n
+}
+
 // saw takes in what was read.
-func (r *Replica) saw(known roster.Roster, head gitstate.Revision, marks map[string]string, asked time.Time) {
+func (r *Replica) saw(known roster.Roster, head gitstate.Revision, telling int64, marks map[string]string, asked time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.standing.Saw(known, asked)
@@ -478,6 +544,7 @@ func (r *Replica) saw(known roster.Roster, head gitstate.Revision, marks map[str
 	if marks != nil {
 		r.marks = marks
 	}
+	r.telling = telling
 	if head != r.head {
 		r.head = head
 		signal(r.heads)
@@ -501,11 +568,21 @@ func (r *Replica) direct(ctx context.Context, list *coordinationv1.Lease, known 
 	if next.Epoch == 0 || next.Same(known) && head == was {
 		return
 	}
+	// Whoever lost the Lease and does not know it yet writes nothing over what the leader after it wrote: it held the Lease
+	// after it had read what it changes.
+	if holder, err := r.leader(ctx); err != nil || holder != "" && holder != r.o.Identity {
+		return
+	}
+	telling := number(list.Annotations[annotationTells])
+	if head != was {
+		telling = max(telling+1, r.o.Clock.Now().UnixMilli()) // which grows where what was written is lost, too
+	}
 	list = list.DeepCopy()
 	if list.Annotations == nil {
 		list.Annotations = map[string]string{}
 	}
 	list.Annotations[annotationList], list.Annotations[annotationHead] = next.Encode(), string(head)
+	list.Annotations[annotationTells] = strconv.FormatInt(telling, 10)
 	list.Spec.HolderIdentity = &r.o.Identity
 	asked := r.o.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.timeout())
@@ -523,7 +600,7 @@ func (r *Replica) direct(ctx context.Context, list *coordinationv1.Lease, known 
 		r.once("what replicas are to do cannot be written", "", err)
 	default:
 		r.once("what replicas are to do cannot be written", "what replicas are to do can be written again", nil)
-		r.saw(next, head, nil, asked)
+		r.saw(next, head, telling, nil, asked)
 	}
 }
 
@@ -536,7 +613,7 @@ func (r *Replica) watch(ctx context.Context) {
 		if err == nil {
 			for event := range stream.ResultChan() {
 				l, ok := event.Object.(*coordinationv1.Lease)
-				if !ok || l.Name == r.leaseName() {
+				if !ok || l.Name == r.leaseName(r.o.Identity) {
 					continue
 				}
 				now := []string{string(event.Type), l.Annotations[annotationEpoch], l.Annotations[annotationList], l.Annotations[annotationHead]}

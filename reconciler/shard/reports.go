@@ -178,6 +178,13 @@ func unzip(part []byte, into map[string][]byte) error {
 	return nil
 }
 
+func newPoster(secrets typedcorev1.SecretInterface, name, author string, size int) *poster {
+	return &poster{
+		secrets: secrets, name: name, author: author, size: size,
+		posted: map[string]*posted{}, names: map[string]string{}, doubts: map[string]string{},
+	}
+}
+
 // poster writes reports. Its methods may be called from many goroutines, for one member by one at a time.
 type poster struct {
 	secrets typedcorev1.SecretInterface
@@ -187,6 +194,8 @@ type poster struct {
 
 	mu     sync.Mutex
 	posted map[string]*posted // by member
+	names  map[string]string  // of Secrets, with the member that they are of
+	doubts map[string]string  // the version that is there of a report that may not be as we wrote it; empty if there is more
 }
 
 // posted is a report as it was written last.
@@ -201,7 +210,19 @@ type posted struct {
 func (p *poster) post(ctx context.Context, member string, files map[string][]byte) error {
 	p.mu.Lock()
 	was := p.posted[member]
+	_, doubted := p.doubts[member]
+	delete(p.doubts, member)
 	p.mu.Unlock()
+	if doubted && was != nil {
+		next, err := p.verify(ctx, member, *was)
+		if err != nil {
+			p.mu.Lock()
+			p.doubt(member, "")
+			p.mu.Unlock()
+			return err
+		}
+		was = next
+	}
 	last := packed{}
 	if was != nil {
 		last = was.packed
@@ -225,6 +246,7 @@ func (p *poster) post(ctx context.Context, member string, files map[string][]byt
 		}
 	}
 	if was.sum == sum {
+		p.keep(member, was)
 		return nil
 	}
 	for i, part := range packed.parts {
@@ -245,9 +267,7 @@ func (p *poster) post(ctx context.Context, member string, files map[string][]byt
 		p.forget(member) // somebody else may serve it, or did a moment ago
 		return fmt.Errorf("report on %s: %w", member, err)
 	}
-	p.mu.Lock()
-	p.posted[member] = &posted{s.ResourceVersion, sum, parts, packed}
-	p.mu.Unlock()
+	p.keep(member, &posted{s.ResourceVersion, sum, parts, packed})
 	for _, old := range was.parts {
 		if !slices.Contains(parts, old) {
 			// One that stays is in nobody's way, and the leader tidies up.
@@ -256,6 +276,151 @@ func (p *poster) post(ctx context.Context, member string, files map[string][]byt
 	}
 	return nil
 }
+
+// keep says that a report is there.
+func (p *poster) keep(member string, as *posted) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(member)
+	p.posted[member] = as
+	name := reportName(p.name, member)
+	p.names[name] = member
+	for _, sum := range as.parts {
+		p.names[partName(name, sum)] = member
+	}
+}
+
+// drop forgets a report. p.mu is held.
+func (p *poster) drop(member string) {
+	name := reportName(p.name, member)
+	delete(p.names, name)
+	if was := p.posted[member]; was != nil {
+		for _, sum := range was.parts {
+			delete(p.names, partName(name, sum))
+		}
+	}
+	delete(p.posted, member)
+}
+
+// verify tells what of a report is still there as it was written. A part that somebody changed is written again.
+func (p *poster) verify(ctx context.Context, member string, was posted) (*posted, error) {
+	name := reportName(p.name, member)
+	there, err := p.found(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if there.version != was.version {
+		was.version, was.sum = there.version, ""
+	}
+	var parts []string
+	for _, sum := range was.parts {
+		part, err := p.secrets.Get(ctx, partName(name, sum), metav1.GetOptions{})
+		if err == nil && sumOf(part.Data[keyPart]) != sum {
+			err = p.secrets.Delete(ctx, part.Name, metav1.DeleteOptions{})
+			if err == nil {
+				was.sum = ""
+				continue
+			}
+		}
+		switch {
+		case apierrors.IsNotFound(err):
+			was.sum = ""
+		case err != nil:
+			return nil, fmt.Errorf("read the last report: %w", err)
+		default:
+			parts = append(parts, sum)
+		}
+	}
+	was.parts = parts
+	return &was, nil
+}
+
+// doubt says that a report may not be there as it was written: it is looked at when it is posted next. p.mu is held.
+func (p *poster) doubt(member, version string) {
+	if was, doubted := p.doubts[member]; !doubted || was != "" {
+		p.doubts[member] = version
+	}
+}
+
+// doubted tells whether a report has to be posted, whatever is new of the member.
+func (p *poster) doubted(member string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	version, doubted := p.doubts[member]
+	if at := p.posted[member]; doubted && (at == nil || at.version == version) {
+		delete(p.doubts, member) // it was seen before we knew that we had written it
+		return false
+	}
+	return doubted
+}
+
+// watched takes in what becomes of the Secrets of reports, for the replica that wrote them. It implements observe.Sink.
+type watched struct {
+	poster   *poster
+	doubtful chan struct{}     // receives after one is
+	versions map[string]string // by Secret, as last seen
+}
+
+// Seen implements observe.Sink.
+func (w *watched) Seen(o api.Object) {
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	version, _ := meta["resourceVersion"].(string)
+	was := w.versions[name]
+	w.versions[name] = version
+	p := w.poster
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	member := p.names[name]
+	switch at := p.posted[member]; {
+	case at == nil:
+	case name != reportName(p.name, member): // a part, which nobody has to change
+		if was != "" && was != version {
+			p.doubt(member, "")
+			signal(w.doubtful)
+		}
+	case at.version != version:
+		p.doubt(member, version)
+		signal(w.doubtful)
+	}
+}
+
+// Lost implements observe.Sink.
+func (w *watched) Lost(o api.Object) {
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	w.lose(name)
+}
+
+func (w *watched) lose(name string) {
+	delete(w.versions, name)
+	p := w.poster
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if member := p.names[name]; p.posted[member] != nil {
+		p.doubt(member, "")
+		signal(w.doubtful)
+	}
+}
+
+// Listed implements observe.Sink.
+func (w *watched) Listed(seen map[api.ID]bool, _ string) {
+	there := map[string]bool{}
+	for id := range seen {
+		there[id.Name] = true
+	}
+	w.poster.mu.Lock()
+	ours := slices.Collect(maps.Keys(w.poster.names))
+	w.poster.mu.Unlock()
+	for _, name := range slices.Concat(ours, slices.Collect(maps.Keys(w.versions))) {
+		if !there[name] {
+			w.lose(name)
+		}
+	}
+}
+
+// Broken implements observe.Sink. What was written is taken for being there until it can be watched again.
+func (w *watched) Broken(error) {}
 
 // found is the report that is there, which another replica may have written.
 func (p *poster) found(ctx context.Context, name string) (*posted, error) {
@@ -273,7 +438,8 @@ func (p *poster) found(ctx context.Context, name string) (*posted, error) {
 func (p *poster) forget(member string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.posted, member)
+	p.drop(member)
+	delete(p.doubts, member)
 }
 
 func (p *poster) secret(name string, data map[string][]byte) *corev1.Secret {
@@ -303,6 +469,7 @@ type board struct {
 	heads   map[string]*head  // by Secret
 	parts   map[string]*piece // by Secret
 	members map[string]*head  // the last report of each that is whole
+	authors map[string]string // of the last report on each member that was whole, whether it is still there or not
 }
 
 // head is a report but for its parts.
@@ -321,7 +488,7 @@ type piece struct {
 func newBoard(secrets typedcorev1.SecretInterface, name string, now func() time.Time) *board {
 	return &board{
 		secrets: secrets, name: name, news: make(chan struct{}, 1), now: now,
-		heads: map[string]*head{}, parts: map[string]*piece{}, members: map[string]*head{},
+		heads: map[string]*head{}, parts: map[string]*piece{}, members: map[string]*head{}, authors: map[string]string{},
 	}
 }
 
@@ -411,7 +578,7 @@ func (b *board) List(context.Context) (map[string]gitstate.Revision, error) {
 	at := make(map[string]gitstate.Revision, len(b.heads))
 	for _, h := range b.heads {
 		if !slices.ContainsFunc(h.parts, func(name string) bool { return b.parts[name] == nil }) {
-			b.members[h.member] = h
+			b.members[h.member], b.authors[h.member] = h, h.author
 		}
 		if whole := b.members[h.member]; whole != nil {
 			at[h.member] = gitstate.Revision(whole.version)
@@ -451,14 +618,12 @@ func (b *board) Fetch(_ context.Context, members ...string) (map[string]store.Po
 	return posts, nil
 }
 
-// author is the replica that made the last report on a member.
+// author is the replica that made the last report on a member. That the Secret went says nothing of the replica: it
+// writes it again as soon as it knows, and has not reported all that it knows until then.
 func (b *board) author(member string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h := b.members[member]; h != nil {
-		return h.author
-	}
-	return ""
+	return b.authors[member]
 }
 
 // watchRetry is the longest pause before reports are watched again after a failure.
@@ -483,6 +648,7 @@ func (b *board) tidy(ctx context.Context, exists func(member string) bool) {
 			}
 		}
 	}
+	maps.DeleteFunc(b.authors, func(member, _ string) bool { return !exists(member) })
 	for name, p := range b.parts {
 		if now.Sub(p.needed) > unneeded {
 			rest = append(rest, name)

@@ -15,12 +15,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/gitstate"
+	"github.com/godwit-gitops/godwit/gitstate/store"
 	"github.com/godwit-gitops/godwit/reconciler/pull"
 )
 
@@ -145,7 +147,7 @@ func TestTheBoardHasWhatIsWhole(t *testing.T) {
 	c := newCluster(t, 0)
 	r := c.start("a", false).Replica
 	now := time.Unix(0, 0)
-	p := &poster{secrets: r.secrets, name: "godwit", author: "a", size: 3000, posted: map[string]*posted{}}
+	p := newPoster(r.secrets, "godwit", "a", 3000)
 	b := newBoard(r.secrets, "godwit", func() time.Time { return now })
 	if _, err := b.List(t.Context()); !errors.Is(err, pull.ErrNotYet) {
 		t.Errorf("before it was listed: %v", err)
@@ -178,7 +180,7 @@ func TestTheBoardHasWhatIsWhole(t *testing.T) {
 	if version() != first || sent.Load() != 0 {
 		t.Errorf("the same report was written again, with %d requests", sent.Load())
 	}
-	fresh := &poster{secrets: r.secrets, name: "godwit", author: "a", size: 3000, posted: map[string]*posted{}}
+	fresh := newPoster(r.secrets, "godwit", "a", 3000)
 	c.seen(b, p)
 	at, err := b.List(t.Context())
 	if err != nil || len(at) != 2 || b.author("kube01") != "a" {
@@ -308,4 +310,180 @@ func FuzzUnzip(f *testing.F) {
 		}
 		_, _ = treeOf(files).ReadDir(".")
 	})
+}
+
+// Whoever wrote a report writes it again when somebody deletes or changes it, and only then.
+func TestAReportThatIsLostIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6)
+	a, b := c.start("a", true), c.start("b", false)
+	c.eventually("b takes part", func() bool { return len(b.local.names()) > 0 })
+	c.divided(a, b)
+	c.eventually("all are ready", func() bool {
+		for name := range c.wants {
+			if a.fleet.Observe().Members[name].Ready != metav1.ConditionTrue {
+				return false
+			}
+		}
+		return true
+	})
+	member := b.local.names()[0]
+	name := reportName("godwit", member)
+	read := func() *corev1.Secret {
+		s, err := a.secrets.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return &corev1.Secret{}
+		}
+		return s
+	}
+	want := read()
+	for what, harm := range map[string]func(s *corev1.Secret) error{
+		"deleted": func(s *corev1.Secret) error {
+			return a.secrets.Delete(t.Context(), name, metav1.DeleteOptions{})
+		},
+		"garbled": func(s *corev1.Secret) error {
+			s.Data = map[string][]byte{keyMember: s.Data[keyMember], keyHead: []byte("garbage")}
+			_, err := a.secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+			return err
+		},
+		"not labelled": func(s *corev1.Secret) error {
+			s.Labels = nil
+			_, err := a.secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+			return err
+		},
+	} {
+		if err := harm(read()); err != nil {
+			t.Fatal(what, err)
+		}
+		c.eventually("it is there again, after it was "+what, func() bool {
+			s := read()
+			return string(s.Data[keyAuthor]) == "b" && bytes.Equal(s.Data[keyHead], want.Data[keyHead]) && maps.Equal(s.Labels, want.Labels)
+		})
+		if facts := a.fleet.Observe().Members[member]; facts.Ready != metav1.ConditionTrue {
+			t.Errorf("%s: %s is %q", what, member, facts.Ready)
+		}
+	}
+}
+
+// What others do to Secrets of a report raises a doubt, and what we wrote ourselves none that lasts.
+func TestADoubtIsLookedInto(t *testing.T) {
+	c := newCluster(t, 0)
+	r := c.start("a", false).Replica
+	p := newPoster(r.secrets, "godwit", "a", 3000)
+	w := &watched{poster: p, doubtful: make(chan struct{}, 1), versions: map[string]string{}}
+	files := report(20, 1000)
+	post := func() {
+		t.Helper()
+		if err := p.post(t.Context(), "kube01", files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := func() *board {
+		b := newBoard(r.secrets, "godwit", time.Now)
+		c.seen(b, p)
+		return b
+	}
+	list := func() map[string]corev1.Secret {
+		t.Helper()
+		all, err := p.secrets.List(t.Context(), metav1.ListOptions{LabelSelector: labelReport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, ids := map[string]corev1.Secret{}, map[api.ID]bool{}
+		for _, s := range all.Items {
+			o, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+			w.Seen(o)
+			there[s.Name], ids[api.ID{Name: s.Name}] = s, true
+		}
+		w.Listed(ids, "")
+		return there
+	}
+	post()
+	before := list()
+	if len(before) < 3 || p.doubted("kube01") {
+		t.Fatalf("of %d Secrets there are doubts: %t", len(before), p.doubted("kube01"))
+	}
+	files["copies/default/configmap_3.json"] = noise(1000, 78)
+	post()
+	if list(); p.doubted("kube01") {
+		t.Error("what we changed ourselves is in doubt")
+	}
+	var sent atomic.Int64
+	c.server.Intercept(func(r *http.Request) *metav1.Status {
+		if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/secrets") {
+			sent.Add(1)
+		}
+		return nil
+	})
+	p.mu.Lock()
+	p.doubt("kube01", "an older one")
+	p.mu.Unlock()
+	if post(); sent.Load() != 0 || p.doubted("kube01") {
+		t.Errorf("a doubt about nothing took %d writes", sent.Load())
+	}
+	for name := range list() {
+		for _, harm := range []string{"deleted", "changed"} {
+			s, err := p.secrets.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if harm == "deleted" {
+				err = p.secrets.Delete(t.Context(), name, metav1.DeleteOptions{})
+			} else {
+				for key := range s.Data {
+					if key != keyMember && key != keyAuthor {
+						s.Data[key] = []byte("else")
+					}
+				}
+				_, err = p.secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if list(); !p.doubted("kube01") {
+				t.Fatalf("%s was %s and nobody doubts", name, harm)
+			}
+			post()
+			posts, err := func() (map[string]store.Post, error) {
+				b := whole()
+				if _, err := b.List(t.Context()); err != nil {
+					return nil, err
+				}
+				return b.Fetch(t.Context(), "kube01")
+			}()
+			if post := posts["kube01"]; err != nil || post.Err != nil || post.FS == nil || !maps.EqualFunc(post.FS.(tree).files, files, bytes.Equal) {
+				t.Fatalf("%s was %s, and the report is not what it was: %v, %v", name, harm, err, post.Err)
+			}
+			list()
+			if p.doubted("kube01") {
+				post()
+			}
+			if list(); p.doubted("kube01") {
+				t.Errorf("%s was %s, and doubts do not end", name, harm)
+			}
+		}
+	}
+}
+
+// A report that went is no silence of who wrote it.
+func TestTheAuthorOfAReportThatWentIsKnown(t *testing.T) {
+	c := newCluster(t, 0)
+	r := c.start("a", false).Replica
+	p := newPoster(r.secrets, "godwit", "a", partSize)
+	b := newBoard(r.secrets, "godwit", time.Now)
+	if err := p.post(t.Context(), "kube01", report(1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	c.seen(b, p)
+	if at, err := b.List(t.Context()); err != nil || len(at) != 1 {
+		t.Fatal(at, err)
+	}
+	b.Listed(nil, "")
+	if at, err := b.List(t.Context()); err != nil || len(at) != 0 || b.author("kube01") != "a" {
+		t.Errorf("%v, %v, by %q", at, err, b.author("kube01"))
+	}
+	b.tidy(t.Context(), func(string) bool { return false })
+	if by := b.author("kube01"); by != "" {
+		t.Errorf("a member that is no more is by %q", by)
+	}
 }

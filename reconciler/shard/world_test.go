@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/godwit-gitops/godwit/api"
 	clusterv1alpha1 "github.com/godwit-gitops/godwit/api/cluster/v1alpha1"
+	"github.com/godwit-gitops/godwit/gitstate"
 	"github.com/godwit-gitops/godwit/reconciler/decide"
 	"github.com/godwit-gitops/godwit/reconciler/membertest"
 	"github.com/godwit-gitops/godwit/reconciler/observe"
@@ -27,6 +29,8 @@ type cluster struct {
 	wants  map[string]pull.Desired
 
 	blind string // the replica that looks at nothing
+
+	hinder func(replica string, r *http.Request) error // nil: nothing does
 
 	mu      sync.Mutex
 	facts   map[string]decide.MemberFacts
@@ -128,6 +132,22 @@ func (l *local) names() []string {
 	return slices.Sorted(maps.Keys(l.serves))
 }
 
+// hindered is the way to the management cluster of one replica.
+type hindered struct {
+	*cluster
+	replica string
+	next    http.RoundTripper
+}
+
+func (h hindered) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.hinder != nil {
+		if err := h.hinder(h.replica, r); err != nil {
+			return nil, err
+		}
+	}
+	return h.next.RoundTrip(r)
+}
+
 // process is a replica that runs.
 type process struct {
 	*Replica
@@ -139,7 +159,9 @@ type process struct {
 
 func (c *cluster) start(name string, leads bool) *process {
 	c.Helper()
-	r, err := New(c.server.RestConfig(), Options{
+	config := c.server.RestConfig()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return hindered{c, name, next} })
+	r, err := New(config, Options{
 		Namespace: "default", Name: "godwit", Identity: name, Log: slog.New(slog.DiscardHandler),
 		Duration: 2 * time.Second, RenewDeadline: time.Second, RetryPeriod: 50 * time.Millisecond,
 		Ready: func() bool { return true }, Leading: func() bool { return true },
@@ -178,6 +200,11 @@ func (c *cluster) start(name string, leads bool) *process {
 		p.fleet.Serve("head", c.wants)
 	}
 	return p
+}
+
+func (p *process) told() gitstate.Revision {
+	head, _ := p.fleet.Told()
+	return head
 }
 
 // eventually waits for what is on its way.
