@@ -105,6 +105,29 @@ func ciphertextIn(text string) string {
 	return "ENC[" + text + "]"
 }
 
+// The block of a document opens no copy of it, wherever that hides from who looks for documents of SOPS.
+func TestABlockIsOfOneDocument(t *testing.T) {
+	whole := sealedFile(t, "sealed/regex.yaml")
+	mac := regexp.MustCompile(`mac: ENC.*`).FindString(whole)
+	user := regexp.MustCompile(`user: ENC.*`).FindString(whole)
+	stolen := "{apiVersion: v1, kind: Secret, metadata: {name: stolen}, data: {" + strings.Replace(user, ": ", `: "`, 1) + `"}, sops: {` + strings.Replace(mac, ": ", `: "`, 1) + `"}}`
+	for name, hidden := range map[string]string{
+		"an item of a list":       "---\n{apiVersion: v1, kind: List, items: [" + stolen + "]}\n",
+		"behind a broken one":     "...\n\tbroken: [\n...\n" + stolen + "\n",
+		"behind another line end": "---\na: [\r---\r" + stolen + "\n",
+	} {
+		u := Parse("f.yaml", []byte(whole+hidden), Options{Keys: sealedRing(t)})
+		if !strings.Contains(fmt.Sprint(u.Findings), "stolen") && name != "behind a broken one" {
+			t.Errorf("%s: %v", name, u.Findings)
+		}
+		for _, o := range u.Objects {
+			if opened, err := o.Sealed.Open(o.Content); err == nil && o.Name == "stolen" {
+				t.Errorf("%s: it opens: %v", name, opened)
+			}
+		}
+	}
+}
+
 // What a build has read counts, in whatever way, and what lies beside it does not.
 func TestBuildsOpenTheFilesThatTheyRead(t *testing.T) {
 	good := sealedFile(t, "sealed/list.yaml")

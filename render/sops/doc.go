@@ -16,7 +16,8 @@
 // the keys on the way to it, and not to the object. So some documents are refused whatever their checksum says, and before it is
 // looked at, so that it answers no guesses: with a key that stands twice, an anchor, a merge or a tag, and Secrets with
 // anything in data and stringData but ciphertexts. That includes empty values, which SOPS leaves as they are: leave such a key out, or
-// encrypt a space. In a file each document opens its own ciphertexts alone; what a kustomization builds may use those of all files
+// encrypt a space. In a file each document opens its own ciphertexts alone, and its block is of
+// no object but those that SOPS would find in it; what a kustomization builds may use those of all files
 // that it reads. What cannot be told, since SOPS has nothing to tell it by: whether the name and the namespace were swapped or
 // cut elsewhere, labels and annotations renamed, or added with empty values, and whether a value was taken out and put in the clear into a
 // field that is not encrypted, by somebody who guessed it.

@@ -74,6 +74,8 @@ type document struct {
 	why Problem
 	// values are those that are open, by ciphertext.
 	values map[string]value
+	// secrets are the Secrets in it, by their looks.
+	secrets []string
 }
 
 // value is what one ciphertext stands for.
@@ -89,6 +91,8 @@ type part struct {
 	line  int // of the checksum
 	meta  metadata
 	wrong *Problem // why it is not even looked at; nil if nothing is
+	// secrets are the Secrets in it, by their looks.
+	secrets []string
 }
 
 // parts are the documents of a file that SOPS encrypted and that are manifests, or the file if it was encrypted as a whole: what
@@ -163,6 +167,7 @@ func entry(n *yaml.Node, key string) *yaml.Node {
 func (r *Reading) document(file string, parts []part, in, from realm) *document {
 	d := &document{values: map[string]value{}}
 	for _, p := range parts {
+		d.secrets = append(d.secrets, p.secrets...)
 		if p.wrong != nil {
 			d.state, d.values, d.why = bad, nil, *p.wrong
 			d.why.File = file

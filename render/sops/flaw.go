@@ -2,10 +2,13 @@ package sops
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/godwit-gitops/godwit/api"
 )
 
 // flaw is what a document has that SOPS does not write, or that no checksum of SOPS covers; nil if there is nothing. It is looked for
@@ -16,12 +19,34 @@ func (p *part) flaw() *Problem {
 	if !isFile(p.root) {
 		f.secrets(p.root, nil, "")
 	}
+	p.secrets = f.looks
 	return f.found
 }
 
 type flaws struct {
 	first int
 	found *Problem // the first one
+	looks []string // of Secrets
+}
+
+// look is what a Secret has to have in common with one that was read, to be that one: readers of YAML may differ about where a document
+// begins and what is in it.
+func look(kind, namespace, name string, values []string) string {
+	slices.Sort(values)
+	return fmt.Sprintf("%q", append([]string{kind, namespace, name}, values...))
+}
+
+// lookOf is that of an object.
+func lookOf(o api.Object) string {
+	id := api.IDOf(o)
+	var values []string
+	for _, field := range []string{"data", "stringData"} {
+		m, _ := o[field].(map[string]any)
+		for key, v := range m {
+			values = append(values, fmt.Sprintf("%q", []any{field, key, v}))
+		}
+	}
+	return look(id.Kind, id.Namespace, id.Name, values)
 }
 
 func (f *flaws) add(n *yaml.Node, path []string, code, format string, args ...any) {
@@ -81,6 +106,7 @@ func (f *flaws) secrets(n *yaml.Node, path []string, implied string) {
 	if kind != "Secret" {
 		return
 	}
+	var all []string
 	for _, field := range []string{"data", "stringData"} {
 		values := entry(n, field)
 		if values == nil {
@@ -91,6 +117,7 @@ func (f *flaws) secrets(n *yaml.Node, path []string, implied string) {
 		}
 		for i := 0; i+1 < len(values.Content); i += 2 {
 			way := under(path, field, values.Content[i].Value)
+			all = append(all, fmt.Sprintf("%q", []any{field, values.Content[i].Value, values.Content[i+1].Value}))
 			switch v := values.Content[i+1]; {
 			case v.Kind == yaml.ScalarNode && ciphertext.MatchString(v.Value):
 			case v.Kind == yaml.ScalarNode && (v.Value == "" || v.ShortTag() == "!!null"):
@@ -101,6 +128,15 @@ func (f *flaws) secrets(n *yaml.Node, path []string, implied string) {
 			}
 		}
 	}
+	text := func(field string) string {
+		if meta := entry(n, "metadata"); meta != nil {
+			if v := entry(meta, field); v != nil && v.ShortTag() != "!!null" {
+				return v.Value
+			}
+		}
+		return ""
+	}
+	f.looks = append(f.looks, look(kind, text("namespace"), text("name"), all))
 }
 
 // under is a longer path, which shares nothing with others.

@@ -2,7 +2,6 @@ package sops
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,15 +95,31 @@ func TestACiphertextOpensInItsOwnDocument(t *testing.T) {
 			t.Errorf("%s: the copy: %v", unit, problem)
 		}
 	}
-	// Nor does the block of one document open those of another.
-	joined := slices.Concat(read(t, "sealed/list.yaml"), []byte("---\n"), read(t, "sealed/regex.yaml"))
-	v := r.Open("f.yaml", map[string][]byte{"f.yaml": joined})
-	o := objects(t, read(t, "sealed/regex.yaml"))[0]
-	s, problem := v.Seal(api.IDOf(o), o, objects(t, read(t, "sealed/list.yaml"))[0]["sops"])
-	if problem != nil {
-		t.Fatal(problem)
-	}
-	if _, err := s.Open(o); err == nil {
-		t.Error("it opens with the block of another document")
+	// Nor does the block of a document open a copy that is no document of its own, or that SOPS would not find.
+	for _, tt := range []struct {
+		name   string
+		change func(o api.Object)
+		want   bool
+	}{
+		{"itself", func(api.Object) {}, true},
+		{"another namespace", func(o api.Object) { o["metadata"].(map[string]any)["namespace"] = "evil" }, false},
+		{"another name", func(o api.Object) { o["metadata"].(map[string]any)["name"] = "evil" }, false},
+		{"one value less", func(o api.Object) { delete(o["data"].(map[string]any), "user") }, false},
+		{"one more", func(o api.Object) { o["data"].(map[string]any)["more"] = "eA==" }, false},
+		{"another field", func(o api.Object) { o["stringData"], o["data"] = o["data"], o["stringData"] }, false},
+	} {
+		o := objects(t, read(t, "sealed/regex.yaml"))[0]
+		tt.change(o)
+		v := r.Open("f.yaml", map[string][]byte{"f.yaml": read(t, "sealed/regex.yaml")})
+		s, problem := v.Seal(api.IDOf(o), o, o["sops"])
+		if problem == nil {
+			_, err := s.Open(o)
+			if err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+		if (problem == nil) != tt.want || problem != nil && problem.Code != CodeChanged {
+			t.Errorf("%s: %v", tt.name, problem)
+		}
 	}
 }

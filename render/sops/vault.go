@@ -231,6 +231,9 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 	var own *document
 	if len(docs) > 0 {
 		own = docs[0]
+		if own.state != bad && !v.built && isSecret(o) && !slices.Contains(own.secrets, lookOf(o)) {
+			return nil, &Problem{Code: CodeChanged, Path: []string{"sops"}, Message: "sops: is the block of another document, so that nothing shows what this one was when it was encrypted; encrypt it again"}
+		}
 	}
 	encrypted := false
 	var copied *Problem
