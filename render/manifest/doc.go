@@ -24,7 +24,7 @@
 //	duplicate-key      a key stands twice: an error in Karmada's kinds (Decode), else a warning
 //	more-findings      there are more of a code in one file than are listed
 //	kustomize          a kustomization cannot be built
-//	sops-changed       an object is not as SOPS encrypted it
+//	sops-changed       an object is not as SOPS encrypted it, or has what no checksum of SOPS covers
 //	sops-metadata      what SOPS added to it makes no sense
 //	sops-misplaced     what kind of object it is, is encrypted
 //	unused-component   (info) a component to which nothing refers

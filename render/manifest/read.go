@@ -67,6 +67,7 @@ type Options struct {
 type Cache struct {
 	units  map[string]Unit
 	sizes  map[string]int      // of the units, in bytes
+	costs  map[string]int      // of opening what is encrypted in them
 	inputs map[string][]string // of build roots
 	placed map[*Object]*Object // by the object as read
 }
@@ -132,7 +133,8 @@ func newReader(fsys fs.FS, o Options) *reader {
 		fsys:           fsys,
 		Options:        o,
 		old:            cmp.Or(o.Cache, &Cache{}),
-		new:            Cache{units: map[string]Unit{}, sizes: map[string]int{}, inputs: map[string][]string{}},
+		keys:           o.Keys.Read(),
+		new:            Cache{units: map[string]Unit{}, sizes: map[string]int{}, costs: map[string]int{}, inputs: map[string][]string{}},
 		kustomizations: map[string]kustomization{},
 	}
 }
@@ -146,11 +148,13 @@ type reader struct {
 	kustomizations map[string]kustomization // by folder
 	units          []Unit
 	found          map[string]count // by code, of the unit that is being read
-	vault          *sops.Vault      // what is encrypted in that unit
-	block          any              // what SOPS added to the List that is being read; nil if nothing
-	objects, bytes int              // of what was read
-	written        int              // bytes of the objects of the unit that is being read, aliases written out
-	over           bool             // there is more than may be: nothing else is read
+	keys           *sops.Reading
+	spent, refused int         // by the keys, before that unit
+	vault          *sops.Vault // what is encrypted in that unit
+	block          any         // what SOPS added to the List that is being read; nil if nothing
+	objects, bytes int         // of what was read
+	written        int         // bytes of the objects of the unit that is being read, aliases written out
+	over           bool        // there is more than may be: nothing else is read
 }
 
 // unread is a unit before it is read.
@@ -280,6 +284,7 @@ func (r *reader) unit(name string, read func(string) Unit) {
 		r.units = append(r.units, Unit{Path: name, Broken: true})
 		return
 	}
+	r.spent, r.refused = r.keys.Spent(), r.keys.Refused()
 	defer func() {
 		if p := recover(); p != nil {
 			r.found, r.block = nil, nil
@@ -292,7 +297,7 @@ func (r *reader) unit(name string, read func(string) Unit) {
 // file reads one file of manifests.
 func (r *reader) file(name string) Unit {
 	hash, _ := r.hash(name)
-	if u, ok := r.old.units[name]; ok && hash != "" && u.Hash == hash {
+	if u, ok := r.old.units[name]; ok && hash != "" && u.Hash == hash && r.keys.Spend(r.old.costs[name]) {
 		return r.keep(name, u, r.old.sizes[name])
 	}
 	data, err := r.read(name)
@@ -302,7 +307,7 @@ func (r *reader) file(name string) Unit {
 	if hash == "" {
 		blob := canonical.Blob(data)
 		hash = hex.EncodeToString(blob[:])
-		if u, ok := r.old.units[name]; ok && u.Hash == hash {
+		if u, ok := r.old.units[name]; ok && u.Hash == hash && r.keys.Spend(r.old.costs[name]) {
 			return r.keep(name, u, r.old.sizes[name])
 		}
 	}
@@ -314,10 +319,12 @@ func (r *reader) file(name string) Unit {
 	return r.keep(name, u, max(len(data), r.written))
 }
 
-// keep takes a unit of that size into the cache.
+// keep takes a unit of that size into the cache. One of which something stayed closed since others came before it is read again.
 func (r *reader) keep(name string, u Unit, size int) Unit {
-	r.new.units[name], r.new.sizes[name] = u, size
 	r.bytes += size
+	if r.keys.Refused() == r.refused {
+		r.new.units[name], r.new.sizes[name], r.new.costs[name] = u, size, r.keys.Spent()-r.spent
+	}
 	return u
 }
 
@@ -332,7 +339,7 @@ func (r *reader) parse(name, hash string, data []byte) Unit {
 			Severity: render.Error, Code: "broken-yaml", File: name, Line: 1, Message: "the file is in UTF-16; save it as UTF-8",
 		}}
 	}
-	r.vault = r.Keys.Open(name, map[string][]byte{name: data})
+	r.vault = r.keys.Open(name, map[string][]byte{name: data})
 	for i, c := range split(data) {
 		r.document(&u, c, i+1)
 	}
@@ -438,7 +445,7 @@ func (r *reader) build(root string) Unit {
 			Severity: render.Error, Code: "kustomize", File: file, Message: "kustomizations are not built here",
 		}}}
 	}
-	if u, ok := r.old.units[root]; ok && u.Hash != "" && u.Hash == r.hashAll(r.old.inputs[root]) {
+	if u, ok := r.old.units[root]; ok && u.Hash != "" && u.Hash == r.hashAll(r.old.inputs[root]) && r.keys.Spend(r.old.costs[root]) {
 		r.new.inputs[root] = r.old.inputs[root]
 		return r.keep(root, u, r.old.sizes[root])
 	}
@@ -451,7 +458,7 @@ func (r *reader) build(root string) Unit {
 		u.Findings = buildFindings(err, file)
 		return u
 	}
-	r.vault = r.Keys.Open(root, seen.files)
+	r.vault = r.keys.Open(root, seen.files)
 	for i, content := range objects {
 		r.admit(&u, &Object{Content: content, Origin: Origin{File: file, Document: i + 1}})
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
 
 	"github.com/godwit-gitops/godwit/api"
 	"github.com/godwit-gitops/godwit/api/canonical"
@@ -101,6 +105,29 @@ func ciphertextIn(text string) string {
 	return "ENC[" + text + "]"
 }
 
+// The block of a document opens no copy of it, wherever that hides from who looks for documents of SOPS.
+func TestABlockIsOfOneDocument(t *testing.T) {
+	whole := sealedFile(t, "sealed/regex.yaml")
+	mac := regexp.MustCompile(`mac: ENC.*`).FindString(whole)
+	user := regexp.MustCompile(`user: ENC.*`).FindString(whole)
+	stolen := "{apiVersion: v1, kind: Secret, metadata: {name: stolen}, data: {" + strings.Replace(user, ": ", `: "`, 1) + `"}, sops: {` + strings.Replace(mac, ": ", `: "`, 1) + `"}}`
+	for name, hidden := range map[string]string{
+		"an item of a list":       "---\n{apiVersion: v1, kind: List, items: [" + stolen + "]}\n",
+		"behind a broken one":     "...\n\tbroken: [\n...\n" + stolen + "\n",
+		"behind another line end": "---\na: [\r---\r" + stolen + "\n",
+	} {
+		u := Parse("f.yaml", []byte(whole+hidden), Options{Keys: sealedRing(t)})
+		if !strings.Contains(fmt.Sprint(u.Findings), "stolen") && name != "behind a broken one" {
+			t.Errorf("%s: %v", name, u.Findings)
+		}
+		for _, o := range u.Objects {
+			if opened, err := o.Sealed.Open(o.Content); err == nil && o.Name == "stolen" {
+				t.Errorf("%s: it opens: %v", name, opened)
+			}
+		}
+	}
+}
+
 // What a build has read counts, in whatever way, and what lies beside it does not.
 func TestBuildsOpenTheFilesThatTheyRead(t *testing.T) {
 	good := sealedFile(t, "sealed/list.yaml")
@@ -137,6 +164,88 @@ func TestBuildsOpenTheFilesThatTheyRead(t *testing.T) {
 		}
 		if got := passwordOf(t, u.Objects[0]); got != "correct-horse" {
 			t.Errorf("%s: the password is %s", name, got)
+		}
+	}
+}
+
+// A read makes so many attempts at keys and no more. Which files that leaves closed depends on the tree alone: not on what was read
+// before it.
+func TestAttemptsAtKeysAreThoseOfTheTree(t *testing.T) {
+	var keys sops.Keys
+	for range 10 {
+		identity, err := age.GenerateX25519Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := sops.ParseKeys([]byte(identity.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = keys.With(more)
+	}
+	a, err := sops.ParseKeys([]byte(sealedFile(t, "keys/a.agekey")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := sops.Compile([]sops.Grant{{Paths: []string{"."}, Keys: keys.With(a)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy := `apiVersion: v1
+kind: Secret
+metadata: {name: %s}
+stringData: {a: "ENC[AES256_GCM,data:YQ==,iv:YWFh,tag:YWFh,type:str]"}
+sops:
+  mac: %[1]s
+  age:
+`
+	for i := range 11 { // each for 16 recipients
+		var enc strings.Builder
+		w := armor.NewWriter(&enc)
+		fmt.Fprint(w, "age-encryption.org/v1\n")
+		for j := range 16 {
+			fmt.Fprintf(w, "-> X25519 %s\n%[1]s\n", base64.RawStdEncoding.EncodeToString(fmt.Appendf(nil, "%032d", 16*i+j)))
+		}
+		fmt.Fprintf(w, "--- %043d\n%048d", 0, 0)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		greedy += "  - enc: |\n      " + strings.ReplaceAll(strings.TrimSpace(enc.String()), "\n", "\n      ") + "\n"
+	}
+	const cost = 11 * 16 * 11
+	tree := fstest.MapFS{"plain.yaml": {Data: []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: plain}\n")}, "z.yaml": {Data: []byte(sealedFile(t, "sealed/list.yaml"))}}
+	for i := range 100_000/cost + 1 {
+		name := fmt.Sprintf("a%02d", i)
+		tree[name+".yaml"] = &fstest.MapFile{Data: fmt.Appendf(nil, greedy, name)}
+	}
+	told := func(cache *Cache) string {
+		var all strings.Builder
+		for _, u := range Read(tree, Options{Keys: ring, Cache: cache}) {
+			for _, o := range u.Objects {
+				fmt.Fprintf(&all, "%s: %s\n", o.ID, passwordOf(t, o))
+			}
+		}
+		return all.String()
+	}
+	var cache Cache
+	const closed, opened = "Secret one: is encrypted, and what comes before it has used up", "Secret one: correct-horse\n"
+	first := tree["a00.yaml"]
+	for _, step := range []struct {
+		name, want string
+		change     func()
+	}{
+		{"all", closed, func() {}},
+		{"again", closed, func() {}},
+		{"without the first", opened, func() { delete(tree, "a00.yaml") }},
+		{"with the first", closed, func() { tree["a00.yaml"] = first }},
+	} {
+		step.change()
+		fresh, kept := told(nil), told(&cache)
+		if fresh != kept {
+			t.Errorf("%s: of a cache it is\n%s\nand of none\n%s", step.name, kept, fresh)
+		}
+		if !strings.Contains(fresh, step.want) {
+			t.Errorf("%s: %s\nwant %s", step.name, fresh, step.want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,8 @@ type document struct {
 	why Problem
 	// values are those that are open, by ciphertext.
 	values map[string]value
+	// secrets are the Secrets in it, by their looks.
+	secrets []string
 }
 
 // value is what one ciphertext stands for.
@@ -87,6 +90,9 @@ type part struct {
 	first int // the line of the file that it counts as its first
 	line  int // of the checksum
 	meta  metadata
+	wrong *Problem // why it is not even looked at; nil if nothing is
+	// secrets are the Secrets in it, by their looks.
+	secrets []string
 }
 
 // parts are the documents of a file that SOPS encrypted and that are manifests, or the file if it was encrypted as a whole: what
@@ -129,11 +135,15 @@ func partOf(doc *yaml.Node, first int) (part, bool) {
 		return part{}, false
 	}
 	p := part{root: root, first: first}
-	if mac := entry(block, "mac"); mac != nil && block.Decode(&p.meta) == nil {
-		p.line = mac.Line + first - 1
-	} else {
-		p.meta.MAC = "" // nothing can be told of it
+	mac := entry(block, "mac")
+	if mac == nil || mac.Kind != yaml.ScalarNode {
+		return p, true // nothing can be told of it
 	}
+	p.line = mac.Line + first - 1
+	if p.wrong = p.flaw(); p.wrong == nil && block.Decode(&p.meta) != nil {
+		p.wrong = &Problem{Code: CodeMetadata, Line: p.line, Message: "sops: is not what SOPS writes; encrypt the file again"}
+	}
+	p.meta.MAC = mac.Value
 	return p, true
 }
 
@@ -153,11 +163,19 @@ func entry(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// open opens documents of a file that have one checksum.
-func open(file string, parts []part, in, from realm) *document {
+// document opens documents of a file that have one checksum.
+func (r *Reading) document(file string, parts []part, in, from realm) *document {
 	d := &document{values: map[string]value{}}
+	for _, p := range parts {
+		d.secrets = append(d.secrets, p.secrets...)
+		if p.wrong != nil {
+			d.state, d.values, d.why = bad, nil, *p.wrong
+			d.why.File = file
+			return d
+		}
+	}
 	meta := &parts[0].meta
-	key, why := dataKey(meta, file, in, from)
+	key, why := r.dataKey(meta, file, in, from)
 	if key == nil {
 		d.state, d.why = locked, why
 		return d
@@ -202,7 +220,7 @@ var onlyEncrypted = []byte{
 }
 
 // dataKey opens the key of a document, or says why not.
-func dataKey(meta *metadata, file string, in, from realm) ([]byte, Problem) {
+func (r *Reading) dataKey(meta *metadata, file string, in, from realm) ([]byte, Problem) {
 	why := func(format string, args ...any) ([]byte, Problem) {
 		return nil, Problem{Code: CodeLocked, File: file, Message: "is encrypted, and " + fmt.Sprintf(format, args...)}
 	}
@@ -223,23 +241,34 @@ func dataKey(meta *metadata, file string, in, from realm) ([]byte, Problem) {
 		p.keyless = true
 		return nil, p
 	}
-	keys := from.grant.keys
+	var all []wrapped
 	var recipients []string
 	for _, k := range meta.Age {
-		if len(k.Enc) <= maxEnc {
-			if key := keys.openAge(k.Enc); key != nil {
-				return key, Problem{}
-			}
-		}
+		all = append(all, wrapped{from.grant, false, k.Enc})
 		recipients = append(recipients, printable(k.Recipient))
 	}
 	for _, k := range meta.PGP {
-		if len(k.Enc) <= maxEnc {
-			if key := keys.openPGP(k.Enc); key != nil {
-				return key, Problem{}
-			}
-		}
+		all = append(all, wrapped{from.grant, true, k.Enc})
 		recipients = append(recipients, "PGP "+printable(k.FP))
+	}
+	var tried []wrapped
+	cost := 0
+	for _, w := range all {
+		if c, ok := w.cost(); ok && !slices.Contains(tried, w) {
+			tried, cost = append(tried, w), cost+c
+		}
+	}
+	switch {
+	case cost > maxAttempts:
+		return why("for so many keys that they are not tried; encrypt it for fewer")
+	case !r.Spend(cost):
+		r.refused++
+		return why("what comes before it has used up the %d attempts at keys that one read of a source makes; encrypt files for fewer keys, or take some out", maxReading)
+	}
+	for _, w := range tried {
+		if key := r.open(w); key != nil {
+			return key, Problem{}
+		}
 	}
 	const most = 4
 	if len(recipients) > most {
@@ -351,14 +380,10 @@ func (w *walk) fail(n *yaml.Node, path []string, code, format string, args ...an
 func (w *walk) mapping(n *yaml.Node, path []string, encrypted bool, depth int) {
 	for i := 0; i+1 < len(n.Content) && w.failed == nil; i += 2 {
 		key := n.Content[i]
-		if key.Kind != yaml.ScalarNode {
-			w.fail(key, path, CodeMetadata, "has a key that is no text, as nothing that SOPS wrote has")
-			return
-		}
 		if depth == 0 && key.Value == "sops" {
 			continue
 		}
-		way := append(path[:len(path):len(path)], key.Value)
+		way := under(path, key.Value)
 		now := encrypted
 		if now == w.rule.outset && w.rule.otherwise(key.Value) {
 			now = !w.rule.outset
@@ -380,8 +405,6 @@ func (w *walk) value(n *yaml.Node, path []string, encrypted bool, depth int) {
 		}
 	case n.Kind == yaml.ScalarNode:
 		w.scalar(n, path, encrypted)
-	default:
-		w.fail(n, path, CodeMetadata, "is an alias, as nothing that SOPS wrote has; encrypt the file again")
 	}
 }
 

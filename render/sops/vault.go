@@ -57,6 +57,9 @@ type Vault struct {
 	known map[string]string
 	// files are those that were encrypted as a whole, by their content, with the ciphertext in them.
 	files map[string]string
+	// built tells that the unit is what a kustomization builds: which document of its files an object is of, nobody knows then. In
+	// a single file each document opens its own ciphertexts alone.
+	built bool
 }
 
 // Mentions tells whether a file may hold anything that SOPS encrypted.
@@ -68,28 +71,34 @@ func IsCiphertext(text string) bool { return ciphertext.MatchString(text) }
 // Open looks at the files of a unit, which is a file or the folder of a kustomization. It returns nil if nothing in them is
 // encrypted.
 func (r *Keyring) Open(unit string, files map[string][]byte) *Vault {
+	return r.Read().Open(unit, files)
+}
+
+// Open is that of a Keyring, for one unit of many.
+func (r *Reading) Open(unit string, files map[string][]byte) *Vault {
 	var v *Vault
-	in := r.of(unit)
+	in := r.ring.of(unit)
+	_, single := files[unit]
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		data := files[file]
 		if !Mentions(data) {
 			continue
 		}
 		if v == nil {
-			v = &Vault{map[string]*document{}, map[string][]string{}, map[string]string{}, map[string]string{}}
+			v = &Vault{map[string]*document{}, map[string][]string{}, map[string]string{}, map[string]string{}, !single}
 		}
 		for _, text := range ciphertexts.FindAll(data, -1) {
 			if _, ok := v.known[string(text)]; !ok {
 				v.known[string(text)] = file
 			}
 		}
-		v.add(file, data, in, r.of(file))
+		v.add(r, file, data, in)
 	}
 	return v
 }
 
 // add opens the documents of a file.
-func (v *Vault) add(file string, data []byte, in, from realm) {
+func (v *Vault) add(r *Reading, file string, data []byte, in realm) {
 	together := map[string][]part{}
 	var order []string
 	for _, p := range parts(data) {
@@ -105,7 +114,7 @@ func (v *Vault) add(file string, data []byte, in, from realm) {
 		together[p.meta.MAC] = append(together[p.meta.MAC], p)
 	}
 	for _, mac := range order {
-		d := open(file, together[mac], in, from)
+		d := r.document(file, together[mac], in, r.ring.of(file))
 		for _, p := range together[mac] {
 			for _, text := range scalars(p.root) {
 				v.in[text] = append(v.in[text], mac)
@@ -219,11 +228,27 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			s.problem = &Problem{Code: CodeMetadata, Path: []string{"sops"}, Message: "is not what SOPS wrote in a file that was read here; encrypt the file again"}
 		}
 	}
+	var own *document
+	if len(docs) > 0 {
+		own = docs[0]
+		if own.state != bad && !v.built && isSecret(o) && !slices.Contains(own.secrets, lookOf(o)) {
+			return nil, &Problem{Code: CodeChanged, Path: []string{"sops"}, Message: "sops: is the block of another document, so that nothing shows what this one was when it was encrypted; encrypt it again"}
+		}
+	}
 	encrypted := false
+	var copied *Problem
 	each(o, nil, func(path []string, text string) {
 		for _, c := range ciphertexts.FindAllString(text, -1) {
 			encrypted = encrypted || c == text || v.knows(c)
-			if d := v.find(c); d != nil {
+			d := own
+			switch {
+			case v != nil && v.built:
+				d = v.find(c)
+			case copied == nil && !has && v != nil && v.in[c] != nil:
+				copied = &Problem{Code: CodeChanged, File: v.known[c], Message: strings.Join(path, ".") +
+					": is a ciphertext of another document of the file, and nothing shows who put it here; encrypt this document, too, or take it out"}
+			}
+			if d != nil {
 				also(d)
 				if val, ok := d.values[c]; ok {
 					s.values[c] = val
@@ -231,6 +256,9 @@ func (v *Vault) Seal(id api.ID, o api.Object, block any) (*Sealed, *Problem) {
 			}
 		}
 	})
+	if copied != nil {
+		return nil, copied
+	}
 	encrypted = v.generated(o, s, also) || encrypted
 	if !has && !encrypted {
 		return nil, nil // a text about SOPS, or nothing
