@@ -25,7 +25,7 @@ func (c *Config) replica(k *lasting, log *slog.Logger) (*shard.Replica, error) {
 			l := k.loop.Load()
 			return l != nil && l.Ready() == nil && l.Behind() < behindTime
 		},
-		Leading: k.election.Leading,
+		Leading: func() bool { return k.election.Leading() && k.election.May() },
 	})
 }
 

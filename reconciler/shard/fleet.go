@@ -251,7 +251,7 @@ func (f *Fleet) divide(ctx context.Context) {
 	f.mu.Lock()
 	desired, leads, was := f.desired, f.leads, f.share
 	told, _ := f.o.Replica.Told()
-	current := f.decided || f.at != "" && f.at == told
+	current := f.decided && f.o.Replica.o.Leading() || f.at != "" && f.at == told
 	f.mu.Unlock()
 	mine := map[string]pull.Desired{}
 	var gained []string

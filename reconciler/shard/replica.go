@@ -41,7 +41,7 @@ type Options struct {
 	Duration, RenewDeadline, RetryPeriod time.Duration
 	// Ready tells whether this replica can serve members; before, it takes no part.
 	Ready func() bool
-	// Leading tells whether it leads.
+	// Leading tells whether it leads at this moment: nobody else may have the leader's Lease.
 	Leading func() bool
 	// Log, default slog.Default(). Clock, default the real one.
 	Log   *slog.Logger
