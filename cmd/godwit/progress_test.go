@@ -54,16 +54,16 @@ func TestProgressLeavesNothingBehind(t *testing.T) {
 		var screen strings.Builder
 		p := &progress{w: &screen, meter: meter{width: 80}}
 		end := p.doing("deciding")
-		time.Sleep(quiet - time.Millisecond)
+		time.Sleep(quiet - time.Millisecond) // synctest's clock, as all below
 		inner := p.doing("reading")
 		time.Sleep(everyMoment + 2*time.Millisecond) // never at the moment of a tick: which of two comes first is anybody's guess
 		if _, err := p.Write([]byte("godwit: a note\n")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(everyMoment)
+		time.Sleep(everyMoment) // synctest's clock
 		inner()
 		end()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // synctest's clock
 		p.doing("something quick")()
 		want := "\rreading ... 2s\x1b[K" + "\r\x1b[K" + "godwit: a note\n" + "\rreading ... 2s\x1b[K" + "\r\x1b[K"
 		if diff := cmp.Diff(want, screen.String()); diff != "" {

@@ -179,7 +179,11 @@ func (l *loop) leadOnce(ctx context.Context, timeout time.Duration, do func(cont
 		defer l.stopFleet()
 		return do(ctx)
 	})
-	if !led && err == nil && ctx.Err() == nil {
+	switch {
+	case led || err != nil:
+	case ctx.Err() != nil: // nothing was done, and nobody is to believe it was
+		err = context.Cause(ctx)
+	default:
 		err = fmt.Errorf("another replica holds the Lease, and did so for %s: it does what there is to do; --timeout says how long to wait for it", timeout)
 	}
 	return err
