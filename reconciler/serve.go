@@ -19,6 +19,7 @@ type serving struct {
 	head    gitstate.Revision      // in force here; empty if none is
 	telling int64                  // of that
 	whole   bool                   // nothing of it is missing
+	serves  map[string]Desired     // by it
 	works   map[string]record.Work // rendered, by path; those of earlier heads as long as they are wanted
 	rules   *interpret.Interpreter // that members keep by, of the newest source that could be read
 	memo    *decide.Memo
@@ -34,7 +35,12 @@ func (r *Reconciler) serve(ctx context.Context) {
 		return
 	}
 	if head == s.head && s.whole {
-		s.telling = max(s.telling, telling)
+		if telling > s.telling { // another one was told in between, that was not to be had
+			s.telling = telling
+			r.behind.Store(nil)
+			r.back("head", "what the leader decided can be read again")
+			r.Shards.Serve(head, s.serves)
+		}
 		return
 	}
 	r.doing(Talking)
@@ -61,8 +67,8 @@ func (r *Reconciler) serve(ctx context.Context) {
 	if s.head != head {
 		r.Log.Info("carrying out what the leader decided", "commit", head)
 	}
-	s.head, s.telling, s.whole = head, telling, whole
-	r.Shards.Serve(head, desired(served, spared, s.rules))
+	s.head, s.telling, s.whole, s.serves = head, telling, whole, desired(served, spared, s.rules)
+	r.Shards.Serve(head, s.serves)
 }
 
 // Behind is for how long what the leader decided could not be read here; 0 where it can. It may be called by anybody at

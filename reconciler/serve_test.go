@@ -305,6 +305,19 @@ func TestAnotherReplicaGoesBackWithTheLeader(t *testing.T) {
 		if got := value(); got != "b" {
 			t.Errorf("it serves %v", got)
 		}
+		// A head that nobody has, and then the one that is served already: that is what is to be, from now on.
+		shards.Tell("c77")
+		other.followFor(t, time.Minute)
+		if other.Behind() == 0 {
+			t.Error("it is not behind")
+		}
+		others := other.Shards.(*fakeShards)
+		sets := others.sets
+		shards.Tell(first)
+		other.followFor(t, time.Minute)
+		if behind := other.Behind(); behind != 0 || others.sets != sets+1 {
+			t.Errorf("it is %s behind, and was told to serve %d times", behind, others.sets-sets)
+		}
 	})
 }
 
